@@ -1,0 +1,96 @@
+# A flavour is the same source compiled with other definitions and options: release, checked, tsan.
+# Its objects are compiled once and then put together as a shared library or an archive.
+include(CheckCCompilerFlag)
+find_package(Threads REQUIRED)
+check_c_compiler_flag(-fcf-protection=none PRIMALLOC_HAS_CF_PROTECTION)
+check_c_compiler_flag(-fno-semantic-interposition PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
+
+set(PRIMALLOC_COMPILE_OPTIONS
+    -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions
+    -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+    # A compiler that knows malloc by name may turn our own code into a call of our own code.
+    -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free)
+if(PRIMALLOC_HAS_CF_PROTECTION)
+    list(APPEND PRIMALLOC_COMPILE_OPTIONS -fcf-protection=none)
+endif()
+if(PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
+    list(APPEND PRIMALLOC_COMPILE_OPTIONS -fno-semantic-interposition)
+endif()
+if(PRIMALLOC_WERROR)
+    list(APPEND PRIMALLOC_COMPILE_OPTIONS -Werror)
+endif()
+
+# nodelete: threads keep pointers into the library, so dlclose must never unmap it. now, relro: no
+# lazy binding inside malloc, and no writable function pointers after start.
+set(PRIMALLOC_LINK_OPTIONS
+    LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro LINKER:-z,defs LINKER:--as-needed
+    -static-libgcc)
+
+function(primalloc_object_library target)
+    cmake_parse_arguments(ARG "" "" "SOURCES;DEFINITIONS;OPTIONS" ${ARGN})
+    add_library(${target} OBJECT ${ARG_SOURCES})
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src"
+                               "${PROJECT_SOURCE_DIR}/include")
+    target_compile_options(${target} PRIVATE ${PRIMALLOC_COMPILE_OPTIONS} ${ARG_OPTIONS})
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE ${ARG_DEFINITIONS})
+endfunction()
+
+# primalloc_objects(FLAVOUR [DEFINITIONS ...] [OPTIONS ...])
+function(primalloc_objects flavour)
+    primalloc_object_library(primalloc_objects_${flavour} SOURCES ${PRIMALLOC_SOURCES} ${ARGN})
+    if(PRIMALLOC_STANDARD_SOURCES)
+        primalloc_object_library(primalloc_standard_objects_${flavour}
+                                 SOURCES ${PRIMALLOC_STANDARD_SOURCES} ${ARGN})
+    endif()
+endfunction()
+
+function(primalloc_finish_library target)
+    target_include_directories(${target} PUBLIC
+                               $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    set_target_properties(${target} PROPERTIES
+                          ARCHIVE_OUTPUT_DIRECTORY "${PRIMALLOC_LIBRARY_DIRECTORY}"
+                          LIBRARY_OUTPUT_DIRECTORY "${PRIMALLOC_LIBRARY_DIRECTORY}"
+                          LINKER_LANGUAGE C)
+endfunction()
+
+function(primalloc_flavour_objects variable flavour with_standard)
+    set(objects $<TARGET_OBJECTS:primalloc_objects_${flavour}>)
+    if(with_standard AND TARGET primalloc_standard_objects_${flavour})
+        list(APPEND objects $<TARGET_OBJECTS:primalloc_standard_objects_${flavour}>)
+    endif()
+    set(${variable} ${objects} PARENT_SCOPE)
+endfunction()
+
+# primalloc_shared(TARGET FLAVOUR): a library that replaces malloc when preloaded or linked.
+function(primalloc_shared target flavour)
+    primalloc_flavour_objects(objects ${flavour} TRUE)
+    add_library(${target} SHARED ${objects})
+    target_link_options(${target} PRIVATE ${PRIMALLOC_LINK_OPTIONS})
+    primalloc_finish_library(${target})
+endfunction()
+
+# primalloc_archive(TARGET FLAVOUR [WITH_STANDARD] [INTERNALS]): without WITH_STANDARD only the prim_
+# names are there. An archive that is shipped is one object file whose internal names are made local:
+# they can clash with nothing in a static link, and a program takes the whole family or none of it.
+# With INTERNALS it stays as compiled, so that unit tests reach every module's own functions.
+function(primalloc_archive target flavour)
+    cmake_parse_arguments(ARG "WITH_STANDARD;INTERNALS" "" "" ${ARGN})
+    primalloc_flavour_objects(objects ${flavour} ${ARG_WITH_STANDARD})
+    if(NOT ARG_INTERNALS)
+        set(merged "${PROJECT_BINARY_DIR}/${target}.o")
+        add_custom_command(OUTPUT "${merged}"
+                           COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${merged}" ${objects}
+                           COMMAND ${CMAKE_OBJCOPY} --localize-hidden "${merged}"
+                           DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM
+                           COMMENT "Merging the objects of ${target} and localising their names")
+        set(objects "${merged}")
+        set_source_files_properties("${merged}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+    endif()
+    add_library(${target} STATIC ${objects})
+    target_link_libraries(${target} INTERFACE Threads::Threads)
+    primalloc_finish_library(${target})
+    if(ARG_INTERNALS)
+        target_include_directories(${target} INTERFACE "${PROJECT_SOURCE_DIR}/src")
+    endif()
+endfunction()
