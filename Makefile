@@ -1,0 +1,63 @@
+# The front door: every target is one line that names the program doing the work.
+JOBS    ?= $(shell nproc)
+PREFIX  ?= /usr/local
+DESTDIR ?=
+BUILD   := $(CURDIR)/build
+
+.DEFAULT_GOAL := all
+.PHONY: all library tool bootstrap demo test bench graphs check prove docs format install clean help
+
+all: library tool ## build the library and the command-line tool
+	@tools/summary
+
+library: ## build the library alone: a C compiler and CMake are enough
+	@tools/build library $(JOBS)
+
+tool: ## build the command-line tool alone: needs cargo
+	@tools/build tool $(JOBS)
+
+demo: ## install what lacks, build, and compare a real program under several allocators
+	@tools/bootstrap build demo
+	@$(MAKE) --no-print-directory all
+	@tools/demo/run
+
+test: ## install what lacks, build every flavour and run all tests
+	@tools/bootstrap build test
+	@tools/test $(JOBS)
+
+bench: ## run the benchmarks against every allocator found
+	@tools/bootstrap build bench
+	@$(MAKE) --no-print-directory all
+	@bench/run $(BENCH_OPTIONS)
+
+graphs: ## draw the classic pictures of t-test1
+	@tools/bootstrap build bench
+	@$(MAKE) --no-print-directory all
+	@bench/graphs $(GRAPHS_OPTIONS)
+
+check: ## the house rules: layers, limits, exports, documents, hot path, formatter, linter
+	@tools/bootstrap build check
+	@$(MAKE) --no-print-directory all
+	@tools/check/selftest
+	@tools/check/run
+
+prove: ## what takes longer than a change should wait for: memcheck, long models, other compilers
+	@tools/bootstrap build test prove
+	@$(MAKE) --no-print-directory all
+	@tools/prove
+
+docs: ## write the generated documents anew from their tables
+	@tools/docs
+
+format: ## lay out the source as the house style wants it
+	@tools/bootstrap check
+	@tools/format
+
+install: all ## copy library, headers, tool and manual pages below DESTDIR/PREFIX
+	@DESTDIR="$(DESTDIR)" tools/install "$(PREFIX)"
+
+clean: ## remove everything that was built
+	@rm -rf "$(BUILD)"
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,59 @@
+"""The `.def` tables: each line is MACRO(field, field, ...)."""
+
+import re
+
+from house.source import C_TOKEN, blank
+
+OPTIONS = "src/settings/options.def"
+EXPORTS = "src/api/exports.def"
+STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
+
+
+def _split(text):
+    """The fields of one entry: commas inside strings and parentheses do not divide."""
+    fields, depth, in_string, current = [], 0, False, ""
+    previous = ""
+    for character in text:
+        if character == '"' and previous != "\\":
+            in_string = not in_string
+        if not in_string:
+            depth += {"(": 1, ")": -1}.get(character, 0)
+            if character == "," and depth == 0:
+                fields.append(current)
+                current, previous = "", ""
+                continue
+        current, previous = current + character, character
+    return fields + [current]
+
+
+def _value(field):
+    pieces = STRING.findall(field)
+    return "".join(pieces).replace('\\"', '"') if pieces or '""' in field else field.strip()
+
+
+def entries(text, macro):
+    """The fields of every entry of one macro, comments left out, adjacent strings joined."""
+    code = C_TOKEN.sub(lambda match: blank(match.group(0)) if match.group(0)[0] == "/"
+                       else match.group(0), text)
+    found = []
+    for match in re.finditer(rf"^[ \t]*{macro}\(", code, re.MULTILINE):
+        depth, in_string, index = 1, False, match.end()
+        while depth:
+            character = code[index]
+            if character == '"' and code[index - 1] != "\\":
+                in_string = not in_string
+            elif not in_string:
+                depth += {"(": 1, ")": -1}.get(character, 0)
+            index += 1
+        found.append([_value(field) for field in _split(code[match.end():index - 1])])
+    return found
+
+
+def options(tree):
+    names = ["name", "type", "default", "minimum", "maximum", "unit", "sentence"]
+    return [dict(zip(names, fields)) for fields in entries(tree.read(OPTIONS), "OPTION")]
+
+
+def exports(tree):
+    names = ["symbol", "group", "source"]
+    return [dict(zip(names, fields)) for fields in entries(tree.read(EXPORTS), "EXPORT")]
