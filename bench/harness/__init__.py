@@ -1,0 +1,1 @@
+"""What the programs of bench/ share: allocators, rows, trials, statistics and reports."""

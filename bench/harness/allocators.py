@@ -1,0 +1,82 @@
+"""The allocators to measure: primalloc twice, glibc, and whatever peers bench/peers/build made."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .environment import BUILD, ROOT, BenchError
+
+LIBRARY = BUILD / "lib" / "libprimalloc.so"
+PEERS = BUILD / "peers"
+OURS = "primalloc"
+AGAIN = "primalloc-again"
+# Far slower than anything else by design: measured when asked for by name.
+ONLY_BY_NAME = {"hardened"}
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """One way to run a program: a library to preload (None: libc's own) and its environment."""
+    name: str
+    library: Path | None
+    version: str
+    source: str
+    environment: dict = field(default_factory=dict, hash=False)
+
+    @property
+    def is_peer(self):
+        return self.name not in (OURS, AGAIN)
+
+    def assignments(self):
+        """NAME=VALUE strings for the environment of a measured program, and only of that."""
+        values = [f"{name}={value}" for name, value in self.environment.items()]
+        return values + ([f"LD_PRELOAD={self.library}"] if self.library else [])
+
+
+def own_allocators():
+    """primalloc twice: how much the two entries differ is what this machine can't tell apart."""
+    if not LIBRARY.exists():
+        return []
+    version = (ROOT / "VERSION").read_text().strip()
+    return [Allocator(name, LIBRARY, version, "build/lib/libprimalloc.so")
+            for name in (OURS, AGAIN)]
+
+
+def peer_allocators():
+    """The libraries in build/peers, in the order of versions.json."""
+    versions = PEERS / "versions.json"
+    if not versions.exists():
+        return []
+    return [Allocator(name, PEERS / f"{name}.so", entry["version"], entry["source"],
+                      entry["environment"])
+            for name, entry in json.loads(versions.read_text()).items()
+            if (PEERS / f"{name}.so").exists()]
+
+
+def all_allocators():
+    glibc = Allocator("glibc", None, os.confstr("CS_GNU_LIBC_VERSION").split()[-1], "libc's own")
+    return [*own_allocators(), glibc, *peer_allocators()]
+
+
+def select_allocators(wanted):
+    """Those named in the list `wanted` (NAME or NAME=PATH), or the default selection without it."""
+    known = {allocator.name: allocator for allocator in all_allocators()}
+    if not wanted:
+        return [one for one in known.values() if one.name not in ONLY_BY_NAME]
+    chosen = []
+    for word in wanted:
+        name, _, path = word.partition("=")
+        if path:
+            library = Path(path).resolve()
+            if not library.exists():
+                raise BenchError(f"there is no library {path} for the allocator {name}")
+            chosen.append(Allocator(name, library, "given by path", str(library)))
+        elif name in known:
+            chosen.append(known[name])
+        elif name in (OURS, AGAIN):
+            raise BenchError(f"{LIBRARY} is not built; run make first")
+        else:
+            raise BenchError(f"no allocator is called {name}; there are {', '.join(known)}. "
+                             f"bench/peers/build makes the peers; NAME=PATH names any library")
+    return chosen

@@ -1,0 +1,148 @@
+"""From samples to ratios: each allocator against the best peer of each row.
+
+The best peer of a row is chosen on the odd passes (least median) and everybody is compared with it
+on the even ones: choosing and comparing on the same numbers would favour whoever was lucky. Bounds
+come from a bootstrap that draws whole passes, the same for both sides, because what disturbs a pass
+disturbs both. A value below 1 beats the best peer; the best peer itself has exactly 1.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .allocators import AGAIN, OURS
+
+DRAWS = 2000
+BOUNDS = (2.5, 97.5)
+BEHIND = 1.08
+
+METRICS = {
+    "time": ("score_s",),
+    "rss": ("peak_rss_kib",),
+    "cpu": ("user_s", "system_s"),
+    "faults": ("minor_faults",),
+}
+# Below these a ratio says nothing: the clock's tick for CPU time, a program without a fault.
+FLOORS = {"time": 1e-9, "rss": 1.0, "cpu": 0.001, "faults": 1.0}
+
+
+@dataclass
+class Ratio:
+    """A ratio to the best peer with its 95 % bounds; `draws` are the bootstrap's ratios."""
+    value: float
+    low: float
+    high: float
+    draws: np.ndarray
+
+
+@dataclass
+class Comparison:
+    """One row under one metric."""
+    best: str
+    medians: dict
+    ratios: dict
+
+    def winner(self):
+        """Who has the least median among all that are not primalloc's second entry."""
+        return min((name for name in self.medians if name != AGAIN), key=self.medians.get)
+
+
+@dataclass
+class Mean:
+    """A geometric mean of ratios over `count` rows, with its bounds."""
+    value: float
+    low: float
+    high: float
+    count: int
+
+
+class Analysis:
+    """All comparisons of a campaign, by row and metric, and their means."""
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.names = [one["name"] for one in raw["allocators"]]
+        self.peers = [name for name in self.names if name not in (OURS, AGAIN)]
+        self.rows = raw["rows"]
+        self.groups = list(dict.fromkeys(row["group"] for row in self.rows))
+        self.failures = {(one["row"], one["allocator"]): one["reason"]
+                         for one in raw["failures"]}
+        self.values = self.collect()
+        self.comparisons = {
+            (row["name"], metric): self.compare(row["name"], metric)
+            for row in self.rows for metric in METRICS}
+
+    def collect(self):
+        """(row, allocator, metric) -> {pass: value}, without pairs that failed at some pass."""
+        values = {}
+        for sample in self.raw["samples"]:
+            pair = (sample["row"], sample["allocator"])
+            if pair in self.failures:
+                continue
+            for metric, fields in METRICS.items():
+                value = max(sum(sample[one] for one in fields), FLOORS[metric])
+                values.setdefault((*pair, metric), {})[sample["pass_number"]] = value
+        return values
+
+    def half(self, row, name, metric, parity):
+        """An allocator's values of the odd (1) or even (0) passes; with one pass, that pass."""
+        passes = self.values.get((row, name, metric), {})
+        chosen = [value for number, value in sorted(passes.items()) if number % 2 == parity]
+        return np.array(chosen if chosen else list(passes.values()))
+
+    def compare(self, row, metric):
+        """None when no peer ran the row."""
+        odd = {name: np.median(half) for name in self.peers
+               if (half := self.half(row, name, metric, 1)).size}
+        if not odd:
+            return None
+        best = min(odd, key=odd.get)
+        reference = self.half(row, best, metric, 0)
+        random = np.random.default_rng(len(reference))
+        picks = random.integers(0, len(reference), (DRAWS, len(reference)))
+        medians, ratios = {}, {}
+        for name in self.names:
+            half = self.half(row, name, metric, 0)
+            if not half.size:
+                continue
+            medians[name] = float(np.median(half))
+            ratios[name] = ratio_of(half, reference, picks)
+        return Comparison(best, medians, ratios)
+
+    def mean(self, name, metric, group=None):
+        """The geometric mean of an allocator's ratios over a group's rows, or None."""
+        ratios = [comparison.ratios[name] for row in self.rows
+                  if group in (None, row["group"])
+                  and (comparison := self.comparisons[row["name"], metric])
+                  and name in comparison.ratios]
+        if not ratios:
+            return None
+        draws = np.exp(np.mean(np.log([ratio.draws for ratio in ratios]), axis=0))
+        low, high = np.percentile(draws, BOUNDS)
+        value = np.exp(np.mean(np.log([ratio.value for ratio in ratios])))
+        return Mean(float(value), float(low), float(high), len(ratios))
+
+    def wins(self, name, metric):
+        return sum(1 for row in self.rows
+                   if (one := self.comparisons[row["name"], metric]) and one.winner() == name)
+
+    def left_behind(self, metric):
+        """Rows where primalloc is surely slower (or larger) than the best peer by over 8 %."""
+        rows = []
+        for row in self.rows:
+            comparison = self.comparisons[row["name"], metric]
+            if comparison and OURS in comparison.ratios:
+                ratio = comparison.ratios[OURS]
+                if ratio.low > BEHIND:
+                    rows.append((row["name"], comparison.best, ratio))
+        return sorted(rows, key=lambda entry: -entry[2].value)
+
+
+def ratio_of(values, reference, picks):
+    """The ratio of medians and its bootstrap over passes that both have."""
+    both = min(len(values), len(reference))
+    picks = picks % both
+    draws = (np.median(values[:both][picks], axis=1)
+             / np.median(reference[:both][picks], axis=1))
+    low, high = np.percentile(draws, BOUNDS)
+    return Ratio(float(np.median(values) / np.median(reference)), float(low), float(high), draws)

@@ -1,0 +1,28 @@
+"""results.md: the tables for reading in a repository."""
+
+from .tables import all_tables
+
+MARKS = {"best": "**{}**", "ahead": "**{}**", "behind": "_{}_", "": "{}"}
+
+
+def fact_lines(raw):
+    machine = raw["machine"]
+    return [f"- {key.replace('_', ' ')}: {value}" for key, value in machine.items()] + [
+        f"- passes: {raw['passes']}, interleaved; seed {raw['seed']}"]
+
+
+def markdown_table(table):
+    def line(texts):
+        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+    lines = [f"## {table.title}", "", table.note, "", line(table.header),
+             line(["---"] + ["---:"] * (len(table.header) - 1))]
+    lines += [line([MARKS[cell.mark].format(cell.text) for cell in row]) for row in table.rows]
+    return "\n".join(lines)
+
+
+def markdown_report(analysis):
+    raw = analysis.raw
+    peers = [f"- {one['name']} {one['version']} ({one['source']})" for one in raw["allocators"]]
+    parts = ["# Benchmark results", "\n".join(fact_lines(raw)), "## Allocators",
+             "\n".join(peers), *(markdown_table(table) for table in all_tables(analysis))]
+    return "\n\n".join(parts) + "\n"

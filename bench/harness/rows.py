@@ -1,0 +1,99 @@
+"""The rows of bench/rows.toml: what each runs, and how a run of it is scored."""
+
+import fnmatch
+import re
+import shutil
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from .environment import BENCH, BUILD, BenchError
+
+WORKLOADS = BUILD / "bench"
+RATE = "rate:"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One benchmark as rows.toml describes it; words keep their placeholders until it runs."""
+    name: str
+    group: str
+    command: tuple
+    prepare: tuple
+    env: tuple
+    score: str
+    threads: int
+    seconds: float
+    quick: bool
+    about: str
+
+    def words(self, scratch):
+        """The command with its program resolved and its placeholders filled in."""
+        words = fill(self.command, scratch)
+        workload = WORKLOADS / words[0]
+        return [str(workload), *words[1:]] if workload.exists() else words
+
+    def assignments(self, scratch):
+        return fill([f"{name}={value}" for name, value in self.env], scratch)
+
+    def score_of(self, output, wall_s):
+        """Seconds, or for a rate the seconds a unit takes: less is better either way."""
+        if not self.score.startswith(RATE):
+            return wall_s
+        found = re.search(self.score[len(RATE):], output)
+        if not found:
+            raise BenchError(f"the row {self.name} printed nothing that matches {self.score}")
+        return 1.0 / float(found.group(1).replace(",", ""))
+
+
+def fill(words, scratch):
+    """Replace {tmp} and {bench}; other braces stay as they are."""
+    return [str(word).replace("{tmp}", str(scratch)).replace("{bench}", str(BENCH))
+            for word in words]
+
+
+def load_rows(path=BENCH / "rows.toml"):
+    with open(path, "rb") as file:
+        entries = tomllib.load(file)["row"]
+    rows = [Row(name=entry["name"], group=entry["group"], command=tuple(entry["command"]),
+                prepare=tuple(entry.get("prepare", ())),
+                env=tuple(entry.get("env", {}).items()), score=entry.get("score", "time"),
+                threads=entry["threads"], seconds=entry.get("seconds", 1.0),
+                quick=entry["quick"], about=entry["about"]) for entry in entries]
+    names = [row.name for row in rows]
+    doubled = {name for name in names if names.count(name) > 1}
+    if doubled:
+        raise BenchError(f"{path} has two rows called {', '.join(sorted(doubled))}")
+    return rows
+
+
+def select_rows(rows, pattern, quick):
+    """Rows whose name or group matches one of the comma-separated shell patterns."""
+    chosen = [row for row in rows if row.quick or not quick]
+    if pattern:
+        patterns = pattern.split(",")
+        chosen = [row for row in rows if any(
+            fnmatch.fnmatch(row.name, one) or fnmatch.fnmatch(row.group, one)
+            for one in patterns)]
+    if not chosen:
+        raise BenchError(f"no row matches {pattern}; names and groups are in bench/rows.toml")
+    return chosen
+
+
+def missing_program(row, scratch):
+    """The program of a row when it is not there, else None."""
+    program = row.words(scratch)[0]
+    found = Path(program).exists() if "/" in program else shutil.which(program)
+    return None if found else program
+
+
+def prepare_row(row, scratch, environment):
+    """Run the row's preparation, with libc's malloc; raise BenchError when it fails."""
+    if not row.prepare:
+        return
+    answer = subprocess.run(fill(row.prepare, scratch), stdin=subprocess.DEVNULL, cwd=scratch,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            env=environment, check=False)
+    if answer.returncode != 0:
+        raise BenchError(f"the preparation of {row.name} failed: {answer.stdout.strip()[-300:]}")

@@ -1,0 +1,94 @@
+"""What a person sees in the terminal: progress while it runs, tables at the end."""
+
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+
+from .allocators import OURS
+from .tables import behind_table, overall_table, ratio_table, rows_table, trouble_table
+
+STYLES = {"best": "bold green", "ahead": "bold green", "behind": "red", "": ""}
+# Columns of the overall table that a terminal has room for.
+OVERALL = ("allocator", "version", "time", "time 95 %", "CPU", "peak RSS", "RSS 95 %",
+           "minor faults", "time wins", "RSS wins", "rows")
+
+
+# What a file or pipe gets, where there is no terminal to ask.
+PIPE_WIDTH = 150
+
+
+def make_console():
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_WIDTH)
+
+
+class Reporter:
+    """Progress of a campaign: one bar, and lines for what goes wrong."""
+
+    def __init__(self, trials_per_pass):
+        self.console = make_console()
+        self.trials_per_pass = trials_per_pass
+        self.progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"),
+            TimeRemainingColumn(), console=self.console, transient=True)
+        self.task = self.progress.add_task("warm-up", total=None, what="")
+        self.started = time.monotonic()
+
+    def __enter__(self):
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_):
+        self.progress.stop()
+
+    def trial(self, pass_number, row, allocator):
+        """Called before each trial; pass 0 is the warm-up."""
+        self.progress.update(self.task, what=f"{row}, {allocator}",
+                             description=f"pass {pass_number}" if pass_number else "warm-up")
+        if pass_number:
+            self.progress.advance(self.task)
+
+    def planned(self, passes, cost_s):
+        self.progress.update(self.task, total=passes * self.trials_per_pass)
+        self.console.print(f"a pass takes {cost_s:.0f} s; {passes} passes planned")
+
+    def skipped(self, row, reason):
+        self.console.print(f"[yellow]row {row} skipped:[/] {reason}", highlight=False)
+
+    def failed(self, row, allocator, reason):
+        self.console.print(f"[red]{row} under {allocator}:[/] {reason}", highlight=False)
+
+    def interrupted(self, passes):
+        self.console.print(f"[yellow]interrupted; the {passes} whole passes are reported[/]")
+
+
+def rich_table(table, columns=None):
+    """A table of tables.py with the named columns, or all."""
+    kept = [index for index, name in enumerate(table.header)
+            if columns is None or name in columns]
+    drawn = RichTable(title=table.title, caption=table.note, title_justify="left",
+                      caption_justify="left", title_style="bold", header_style="bold",
+                      row_styles=["", "on grey7"], box=None, pad_edge=False)
+    for index in kept:
+        drawn.add_column(table.header[index], justify="left" if index == 0 else "right",
+                         no_wrap=True)
+    for row in table.rows:
+        style = "bold magenta" if row[0].text == OURS else ""
+        drawn.add_row(*(f"[{STYLES[row[i].mark]}]{row[i].text}[/]" if row[i].mark
+                        else row[i].text for i in kept), style=style)
+    return drawn
+
+
+def print_report(analysis):
+    """Overall, row by row, and what was left behind or not measured."""
+    console = make_console()
+    tables = [rows_table(analysis, "time"), rows_table(analysis, "rss")]
+    if OURS not in analysis.names:
+        tables = [ratio_table(analysis, "time"), ratio_table(analysis, "rss")]
+    tables += [behind_table(analysis), trouble_table(analysis)]
+    for table in tables:
+        if table.rows:
+            console.print(rich_table(table), "")
+    console.print(rich_table(overall_table(analysis), OVERALL))

@@ -1,0 +1,61 @@
+"""One trial: one program under one allocator, with what it cost."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+
+from .environment import BenchError, helper
+
+OUTPUT_KEPT = 300
+
+
+@dataclass
+class Outcome:
+    """What a trial gave: the launcher's figures, the output, and "" or what went wrong."""
+    figures: dict
+    output: str
+    failure: str
+
+
+def clean_environment():
+    """This process's environment without anything that steers an allocator or the loader."""
+    steering = ("LD_", "MALLOC_", "GLIBC_TUNABLES", "MIMALLOC_", "TCMALLOC_", "SCUDO_",
+                "PRIMALLOC_", "VIRTUAL_ENV", "PYTHON")
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(steering)}
+    kept["LC_ALL"] = "C.UTF-8"
+    return kept
+
+
+def launcher():
+    return helper("launch", "-static")
+
+
+def run_trial(words, assignments, scratch, timeout_s):
+    """Run a command through bench/helpers/launch.c in `scratch`, its output kept in a file."""
+    report = scratch / "launch-report"
+    output = scratch / "launch-output"
+    report.unlink(missing_ok=True)
+    with open(output, "wb") as out:
+        subprocess.run([str(launcher()), str(timeout_s), str(report), words[0], *assignments,
+                        "--", *words], stdin=subprocess.DEVNULL, stdout=out,
+                       stderr=subprocess.STDOUT, cwd=scratch, env=clean_environment(),
+                       check=False)
+    text = output.read_text(errors="replace")
+    if not report.exists():
+        raise BenchError(f"the launcher failed: {text.strip()[-OUTPUT_KEPT:]}")
+    figures = json.loads(report.read_text())
+    return Outcome(figures, text, describe_failure(figures, text, timeout_s))
+
+
+def describe_failure(figures, output, timeout_s):
+    """"" when the program ended well, else in a few words how it did not."""
+    if figures["timed_out"]:
+        return f"timeout after {timeout_s:g} s"
+    if figures["signal"]:
+        return f"killed by signal {figures['signal']}"
+    if figures["exit_status"] != 0:
+        last = output.strip().splitlines()[-1:] or ["no output"]
+        return f"exit status {figures['exit_status']}: {last[0][-OUTPUT_KEPT:]}"
+    return ""

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Measure primalloc and its peers on the rows of rows.toml, and report ratios that can be trusted.
+
+Examples:
+  bench/run.py                                  the quick selection, under 5 minutes
+  bench/run.py --full                           every row, under 40 minutes
+  bench/run.py --rows 't-test1*' --passes 10    some rows, a given number of passes
+  bench/run.py --allocators primalloc,glibc,mine=/tmp/mine.so
+  bench/run.py --report build/bench-results     draw the report again from raw.json
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from harness.environment import BUILD, BenchError, build_workloads, enter_venv
+
+QUICK_MINUTES = 4.2
+FULL_MINUTES = 37.0
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--quick", action="store_true", help="the quick rows (the default)")
+    extent.add_argument("--full", action="store_true", help="every row")
+    parser.add_argument("--rows", metavar="PATTERN",
+                        help="comma-separated shell patterns of row names or groups, of all rows")
+    parser.add_argument("--allocators", metavar="A,B", help="names, or NAME=PATH of a library")
+    parser.add_argument("--passes", type=int, metavar="N", help="instead of a time budget")
+    parser.add_argument("--minutes", type=float, metavar="M",
+                        help=f"time budget (quick {QUICK_MINUTES:g}, full {FULL_MINUTES:g})")
+    parser.add_argument("--seed", type=int, help="of the order of trials; printed and kept")
+    parser.add_argument("--out", type=Path, default=BUILD / "bench-results", metavar="DIR",
+                        help="where raw.json, results.md and results.html go")
+    parser.add_argument("--report", type=Path, metavar="DIR",
+                        help="measure nothing: draw the report of DIR/raw.json again")
+    return parser.parse_args()
+
+
+def measure(options):
+    """Run the campaign that the options ask for; what raw.json keeps."""
+    from harness.allocators import LIBRARY, OURS, select_allocators
+    from harness.campaign import Campaign
+    from harness.machine import machine_facts
+    from harness.rows import load_rows, select_rows
+    from harness.terminal import Reporter
+
+    build_workloads()
+    quick = not options.full and not options.rows
+    rows = select_rows(load_rows(), options.rows, quick)
+    allocators = select_allocators(options.allocators.split(",") if options.allocators else None)
+    facts = machine_facts()
+    seed = options.seed if options.seed is not None else int(time.time())
+    minutes = options.minutes or (QUICK_MINUTES if quick else FULL_MINUTES)
+    scratch = Path(tempfile.mkdtemp(prefix="primalloc-bench-"))
+    try:
+        with Reporter(len(rows) * len(allocators)) as reporter:
+            print_line = reporter.console.print
+            if not options.allocators and OURS not in {one.name for one in allocators}:
+                print_line(f"[yellow]{LIBRARY} is not built: measuring the peers alone[/]")
+            print_line(f"{len(rows)} rows under {', '.join(one.name for one in allocators)}; "
+                       f"seed {seed}", highlight=False)
+            campaign = Campaign(rows, allocators, seed, scratch, reporter)
+            campaign.run(minutes, options.passes)
+        return campaign.raw(facts)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def report(raw, out):
+    """Write raw.json, results.md and results.html; print the tables."""
+    from harness.analysis import Analysis
+    from harness.html import html_report
+    from harness.markdown import markdown_report
+    from harness.terminal import print_report
+
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "raw.json").write_text(json.dumps(raw, separators=(",", ":")) + "\n")
+    analysis = Analysis(raw)
+    (out / "results.md").write_text(markdown_report(analysis))
+    (out / "results.html").write_text(html_report(analysis))
+    print_report(analysis)
+    print(f"\n{out / 'results.html'}\n{out / 'results.md'}\n{out / 'raw.json'}")
+
+
+def main():
+    options = arguments()
+    enter_venv()
+    try:
+        if options.report:
+            raw = json.loads((options.report / "raw.json").read_text())
+            report(raw, options.report)
+        else:
+            report(measure(options), options.out)
+    except BenchError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
