@@ -5,7 +5,8 @@ import re
 from house import tables
 from house.report import Outcome
 
-SHARED, STATIC, PREFIXED = "lib/libprimalloc.so", "lib/libprimalloc.a", "lib/libprimalloc_prefixed.a"
+SHARED, STATIC = "lib/libprimalloc.so", "lib/libprimalloc.a"
+PREFIXED = "lib/libprimalloc_prefixed.a"
 TLS_BYTES_MOST = 16
 GLIBC_NEWEST = (2, 28)
 LIBRARIES = re.compile(r"libc\.so\.6|ld-linux.*\.so\.\d+")
@@ -15,11 +16,11 @@ LIBRARIES = re.compile(r"libc\.so\.6|ld-linux.*\.so\.\d+")
 MOVED_INTO_LIBC = {
     "dlsym", "dladdr", "dlopen", "pthread_key_create", "pthread_setspecific", "pthread_getspecific",
     "pthread_create", "pthread_join", "pthread_detach", "pthread_once", "pthread_sigmask",
-    "pthread_atfork", "pthread_setname_np", "pthread_kill", "pthread_key_delete", "pthread_getattr_np",
+    "pthread_atfork", "pthread_setname_np", "pthread_kill", "pthread_key_delete",
+    "pthread_getattr_np",
 }
 # Weak: there only when the program brings them, and looked at before they are used.
-WEAK_ALLOWED = re.compile(r"__gmon_start__|_ITM_\w+|__cxa_\w+|__register_frame_info|_ZS\w+|_ZNSt\w+|"
-                          r"__deregister_frame_info|__rseq_\w+|_ZN9__gnu_cxx\w+|_Unwind_\w+|_ZTI?S\w+")
+WEAK_ALLOWED = re.compile(r"__gmon_start__|_ITM_\w+|__cxa_\w+|__rseq_\w+|_ZN?St\w+|_ZTISt\w+")
 
 
 def nm(tree, library, *options):

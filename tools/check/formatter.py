@@ -7,7 +7,8 @@ from house.report import Outcome
 
 
 def check(tree):
-    done = subprocess.run(["tools/format", "--check"], cwd=tree.root, text=True, capture_output=True)
+    command = ["tools/format", "--check"]
+    done = subprocess.run(command, cwd=tree.root, text=True, capture_output=True)
     text = done.stdout + done.stderr
     c_files = set(re.findall(r"^(\S+?):\d+:\d+: error: code should be clang-formatted", text, re.M))
     rust_files = set(re.findall(r"^Diff in (\S+?):\d+", text, re.M))

@@ -16,8 +16,8 @@ def check(tree):
     problems = [] if headers else ["include/: holds no header"]
     for path in headers:
         for compiler, language, standard in STANDARDS[Path(path).suffix]:
-            command = [compiler, "-x", language, f"-std={standard}", "-pedantic", "-Wall", "-Wextra",
-                       "-Werror", "-fsyntax-only", "-Iinclude", path]
+            command = [compiler, "-x", language, f"-std={standard}", "-fsyntax-only", "-Iinclude",
+                       "-pedantic", "-Wall", "-Wextra", "-Werror", path]
             done = subprocess.run(command, cwd=tree.root, text=True, capture_output=True)
             if done.returncode != 0:
                 errors = [line for line in done.stderr.splitlines() if "error" in line]

@@ -16,7 +16,8 @@ def sources_compiled(tree):
     database = tree.build / DATABASE_FOLDER / "compile_commands.json"
     if not database.exists():
         raise RuntimeError(f"{database} is missing; `make` writes it")
-    names = {os.path.relpath(entry["file"], tree.root) for entry in json.loads(database.read_text())}
+    compiled = json.loads(database.read_text())
+    names = {os.path.relpath(entry["file"], tree.root) for entry in compiled}
     return sorted(name for name in names if name.startswith("src/"))
 
 
@@ -37,7 +38,7 @@ def lint_rust(tree):
     done = subprocess.run(command, cwd=tree.root, text=True, capture_output=True)
     if done.returncode == 0:
         return []
-    lines = [line for line in done.stderr.splitlines() if line.startswith(("error", "   -->", "  -->"))]
+    lines = re.findall(r"^(?:error.*| +--> .*)$", done.stderr, re.M)
     return [f"clippy: {line.strip()}" for line in lines] or [done.stderr.strip()[-400:]]
 
 

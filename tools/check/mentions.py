@@ -6,7 +6,8 @@ import re
 
 from house import markdown, tables
 from house.report import Outcome
-from house.source import c_comments
+from house.source import c_comments, without_c_comments
+from house.tree import C_SUFFIXES
 
 SOURCE_SUFFIXES = {".c", ".h", ".hpp", ".cc", ".cpp", ".def", ".rs", ".py", ".md", ".toml", ".txt",
                    ".sh", ".json", ".cmake", ".in"}
@@ -36,10 +37,15 @@ class Names:
         self.words = set(OUTSIDE)
         for path in self.paths:
             if os.path.splitext(path)[1] in SOURCE_SUFFIXES - {".md", ".txt"} or "." not in path:
-                self.words.update(WORD.findall(tree.read(path)))
+                self.words.update(WORD.findall(self._code(path)))
         if tree.exists(tables.OPTIONS):
             self.words.update(f"PRIMALLOC_{option['name'].upper()}"
                               for option in tables.options(tree))
+
+    def _code(self, path):
+        text = self.tree.read(path)
+        is_c = os.path.splitext(path)[1] in C_SUFFIXES | {".def"}
+        return without_c_comments(text) if is_c else text
 
     @staticmethod
     def _parents(path):

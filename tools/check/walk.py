@@ -19,16 +19,16 @@ FILES_MOST, CALLS_MOST = 6, 5
 
 
 def defines(tree, path, function):
-    """Whether a file defines the function, or makes the symbol by an alias or a macro's expansion."""
+    """Whether a file defines the function, or names it in a table or a macro's expansion."""
     text = tree.read(path)
     if path.endswith(".def"):
         return bool(re.search(rf"\b{re.escape(function)}\b", text))
     names = {name for name, _, _ in c_functions(text)}
     if function in names:
         return True
-    macro = re.search(rf"^\s*#\s*define\s+{re.escape(function)}\b|^\s*[A-Z_]+\({re.escape(function)}\b",
-                      strip_c(text), re.MULTILINE)
-    return bool(macro)
+    name = re.escape(function)
+    expansion = rf"^\s*#\s*define\s+{name}\b|^\s*[A-Z_]+\({name}\b"
+    return bool(re.search(expansion, strip_c(text), re.MULTILINE))
 
 
 def step_problem(tree, path, function):
@@ -47,7 +47,7 @@ def check(tree):
     for name, body in walks:
         steps = STEP.findall(body)
         if len(steps) != len(NUMBERED.findall(body)) or not steps:
-            problems.append(f"{DOCUMENT}: walk {name}: a line is not of the form N. `file` `function`")
+            problems.append(f"{DOCUMENT}: walk {name}: a line is not N. `file` `function`")
         for path, function in steps:
             reason = step_problem(tree, path, function)
             problems += [f"{DOCUMENT}: walk {name}: {reason}"] if reason else []

@@ -24,6 +24,11 @@ def readable(value, unit):
     return f"{value} {unit}".strip()
 
 
+def plain(text):
+    """Text of a table cell in which brackets and bars are only themselves."""
+    return text.replace("[", "\\[").replace("]", "\\]").replace("|", "\\|")
+
+
 def option_values(option):
     """(default, allowed values) as the document shows them."""
     kind, unit = option["type"], option["unit"]
@@ -49,19 +54,18 @@ def options_document(tree):
         "| option | default | values | what it does |", "|---|---|---|---|"]
     for option in tables.options(tree):
         default, values = option_values(option)
-        sentence = option["sentence"].replace("|", "\\|")
-        lines.append(f"| `{option['name']}` | {default} | {values} | {sentence} |")
+        lines.append(f"| `{option['name']}` | {default} | {values} | {plain(option['sentence'])} |")
     return "\n".join(lines) + "\n"
 
 
 def symbols_document(tree):
     exports = tables.exports(tree)
     lines = [NOTE.format(source=tables.EXPORTS), "# Exported symbols\n", (
-        f"The shared library exports these {len(exports)} symbols and no other. The prefixed archive\n"
-        "defines the last group only.")]
+        f"The shared library exports these {len(exports)} symbols and no other. The prefixed\n"
+        "archive defines the last group only.")]
     for group, title in GROUPS.items():
         lines += [f"\n## {title}\n", "| symbol | source |", "|---|---|"]
-        lines += [f"| `{export['symbol']}` | {export['source']} |"
+        lines += [f"| `{export['symbol']}` | {plain(export['source'])} |"
                   for export in exports if export["group"] == group]
     unknown = {export["group"] for export in exports} - set(GROUPS)
     if unknown:

@@ -4,7 +4,7 @@ import re
 
 FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"(?<![!\\])\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$", re.MULTILINE)
 
 

@@ -6,7 +6,10 @@ import re
 C_TOKEN = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 RUST_TOKEN = re.compile(
-    r'/\*.*?\*/|//[^\n]*|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.[^\']*|[^\'\\\n])\'', re.DOTALL)
+    r'/\*.*?\*/|//[^\n]*|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.[^\']*|[^\'\\\n])\'',
+    re.DOTALL)
+# What opens a brace that functions may stand in.
+SCOPE = re.compile(r"\s*(extern\s*\"|namespace\b|(class|struct|union)\b[^()]*$)")
 
 
 def blank(text):
@@ -30,6 +33,12 @@ def strip_c(text):
 
 def strip_rust(text):
     return _without(RUST_TOKEN, text)
+
+
+def without_c_comments(text):
+    """C or C++ without comments; what strings hold stays."""
+    return C_TOKEN.sub(lambda match: blank(match.group(0)) if match.group(0)[0] == "/"
+                       else match.group(0), text)
 
 
 def c_comments(text):
@@ -81,8 +90,7 @@ def c_functions(text):
             start = index + 1
         elif code[index] == "{":
             header = code[start:index]
-            is_scope = re.match(r"\s*(extern\s*\"|namespace\b|(class|struct|union)\b[^()]*$)", header)
-            if not is_scope:
+            if not SCOPE.match(header):
                 end = matching_brace(code, index)
                 name = _c_function_name(header)
                 if name:

@@ -2,7 +2,7 @@
 
 import re
 
-from house.source import C_TOKEN, blank
+from house.source import without_c_comments
 
 OPTIONS = "src/settings/options.def"
 EXPORTS = "src/api/exports.def"
@@ -33,8 +33,7 @@ def _value(field):
 
 def entries(text, macro):
     """The fields of every entry of one macro, comments left out, adjacent strings joined."""
-    code = C_TOKEN.sub(lambda match: blank(match.group(0)) if match.group(0)[0] == "/"
-                       else match.group(0), text)
+    code = without_c_comments(text)
     found = []
     for match in re.finditer(rf"^[ \t]*{macro}\(", code, re.MULTILINE):
         depth, in_string, index = 1, False, match.end()

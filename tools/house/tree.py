@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-SKIPPED_FOLDERS = {".git", "build", "target", "venv", "__pycache__", ".pytest_cache", "node_modules"}
+SKIPPED_FOLDERS = {".git", "build", "target", "venv", "__pycache__", ".pytest_cache"}
 C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".hpp"}
 
 

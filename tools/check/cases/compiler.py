@@ -1,0 +1,16 @@
+"""Trees for the rule on compiler warnings."""
+
+from pathlib import Path
+
+from house.fixture import Case
+
+ROOT = Path(__file__).resolve().parents[3]
+PARTS = ["CMakeLists.txt", "VERSION", *(f"cmake/{path.name}" for path in (ROOT / "cmake").iterdir())]
+HOUSE = {name: (ROOT / name).read_text() for name in PARTS} | {"include/primalloc.h": ""}
+
+CASES = [
+    Case("no warning", None, HOUSE | {"src/base/a.c": "int prim_a(void);\nint prim_a(void) {\n"
+                                      "    return 0;\n}\n"}),
+    Case("no prototype", "src/base/a.c:1:5: error: no previous prototype",
+         HOUSE | {"src/base/a.c": "int prim_a(void) {\n    return 0;\n}\n"}),
+]

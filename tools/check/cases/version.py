@@ -1,0 +1,28 @@
+"""Trees for the rule on the version."""
+
+from house.fixture import Case
+
+TREE = {
+    "VERSION": "1.2.3\n",
+    "CHANGELOG.md": "## [Unreleased]\n\n## [1.2.3] - 2026-01-01\n",
+    "cli/Cargo.toml": '[package]\nname = "primalloc"\nversion = "1.2.3"\n',
+    "cli/Cargo.lock": '[[package]]\nname = "primalloc"\nversion = "1.2.3"\n',
+    "include/primalloc.h": '#define PRIM_VERSION "1.2.3"\n',
+}
+
+CASES = [
+    Case("all agree", None, TREE),
+    Case("numbers in the header", None, TREE | {"include/primalloc.h": (
+        "#define PRIM_VERSION_MAJOR 1\n#define PRIM_VERSION_MINOR 2\n"
+        "#define PRIM_VERSION_PATCH 3\n")}),
+    Case("another tool", "cli/Cargo.toml: says 1.2.4",
+         TREE | {"cli/Cargo.toml": 'version = "1.2.4"\n'}),
+    Case("another header", "include/primalloc.h: says 1.2.0",
+         TREE | {"include/primalloc.h": '#define PRIM_VERSION "1.2.0"\n'}),
+    Case("another number", "MINOR is 9", TREE | {"include/primalloc.h": (
+        "#define PRIM_VERSION_MAJOR 1\n#define PRIM_VERSION_MINOR 9\n"
+        "#define PRIM_VERSION_PATCH 3\n")}),
+    Case("a header without", "defines no version", TREE | {"include/primalloc.h": ""}),
+    Case("a changelog without", "names no version", TREE | {"CHANGELOG.md": "# Changes\n"}),
+    Case("no version", "VERSION: 'soon'", TREE | {"VERSION": "soon\n"}),
+]
