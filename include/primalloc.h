@@ -1,0 +1,103 @@
+/* primalloc.h - the public interface of primalloc, a memory allocator for Linux.
+ *
+ * libprimalloc.so and libprimalloc.a also define malloc, free and their family, so that a program
+ * that is linked with them, or preloads the former, needs nothing from this header.
+ * libprimalloc_prefixed.a defines only what stands here, for programs that keep their libc's
+ * malloc beside it.
+ *
+ * For all functions: sizes are in bytes. Blocks of at most 8 bytes are aligned to 8, greater ones
+ * to 16 (option min_align=16: all to 16). All are safe to call from any thread at any time,
+ * before main and in the child of a fork, but not from signal handlers. On failure they return
+ * NULL (or what is stated) and set errno to ENOMEM; freeing never changes errno. */
+#ifndef PRIMALLOC_H
+#define PRIMALLOC_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PRIM_VERSION_STRING "0.1.0"
+
+/* The version of the library in use, like "0.1.0". */
+const char *prim_version(void);
+
+/* Sets the library up now rather than at the first call. Harmless to repeat. */
+void prim_init(void);
+
+/* C11 7.22.3.4. A size of 0 gives a unique block. */
+void *prim_malloc(size_t size);
+
+/* C11 7.22.3.2. The block is zero; fails if count * size overflows. */
+void *prim_calloc(size_t count, size_t size);
+
+/* C11 7.22.3.5. Keeps the contents up to the smaller size; a NULL block is malloc; size 0 frees
+ * the block and returns NULL, as glibc does. On failure the old block is as it was. */
+void *prim_realloc(void *block, size_t size);
+
+/* POSIX.1-2024. realloc of count * size bytes; fails if that overflows. */
+void *prim_reallocarray(void *block, size_t count, size_t size);
+
+/* C11 7.22.3.3; keeps errno as POSIX.1-2024 asks. NULL is ignored. */
+void prim_free(void *block);
+
+/* C23 7.24.3.4 and 7.24.3.5. The size and alignment are those of the request. */
+void prim_free_sized(void *block, size_t size);
+void prim_free_aligned_sized(void *block, size_t alignment, size_t size);
+
+/* C17 7.22.3.1. Any power of two; the size need not be its multiple. Else errno is EINVAL. */
+void *prim_aligned_alloc(size_t alignment, size_t size);
+
+/* POSIX.1-2017. Returns 0, EINVAL (alignment is not a power of two times sizeof(void *)) or ENOMEM
+ * and leaves errno alone; *result is set on success only. */
+int prim_posix_memalign(void **result, size_t alignment, size_t size);
+
+/* glibc. Alignments that are not a power of two are rounded up to one. */
+void *prim_memalign(size_t alignment, size_t size);
+
+/* glibc. Page-aligned; pvalloc also rounds the size up to whole pages. */
+void *prim_valloc(size_t size);
+void *prim_pvalloc(size_t size);
+
+/* malloc_usable_size(3). At least the size asked for, the same for the block's whole life, and all
+ * of it may be used. 0 for NULL. */
+size_t prim_malloc_usable_size(void *block);
+
+/* malloc_trim(3). Gives free memory but pad bytes back to the system; 1 if any went, else 0. */
+int prim_malloc_trim(size_t pad);
+
+/* mallopt(3). 1 for glibc's parameters, 0 for others. */
+int prim_mallopt(int parameter, int value);
+
+/* mallinfo(3), field for field. */
+struct prim_mallinfo {
+    int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+struct prim_mallinfo2 {
+    size_t arena;    /* bytes in slabs and free extents */
+    size_t ordblks;  /* free blocks in slabs */
+    size_t smblks;   /* 0 */
+    size_t hblks;    /* 0 */
+    size_t hblkhd;   /* 0 */
+    size_t usmblks;  /* 0 */
+    size_t fsmblks;  /* 0 */
+    size_t uordblks; /* bytes in blocks that are in use or cached by threads */
+    size_t fordblks; /* bytes free in slabs and extents */
+    size_t keepcost; /* bytes that malloc_trim(0) could return */
+};
+struct prim_mallinfo prim_mallinfo(void);
+struct prim_mallinfo2 prim_mallinfo2(void);
+
+/* malloc_info(3). Writes an XML document; 0, or -1 with errno EINVAL if options is not 0. */
+int prim_malloc_info(int options, FILE *stream);
+
+/* malloc_stats(3). Prints a summary on standard error. */
+void prim_malloc_stats(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

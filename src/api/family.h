@@ -1,0 +1,88 @@
+/* family.h - the bodies of the malloc family, shared by the standard and the prim_ names.
+ *
+ * What the standards say of arguments (overflow, alignment, size 0) is decided here; what blocks
+ * are made of is decided below, in objects/. */
+#ifndef PRIM_API_FAMILY_H
+#define PRIM_API_FAMILY_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "objects/allocate.h"
+#include "os/memory.h"
+
+PRIM_INLINE void *family_calloc(size_t count, size_t size) {
+    size_t total;
+    if (PRIM_UNLIKELY(__builtin_mul_overflow(count, size, &total))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (PRIM_UNLIKELY(total > SMALL_SIZE_MAX)) {
+        return allocate_zeroed(total);
+    }
+    void *block = allocate(total);
+    return PRIM_LIKELY(block != NULL) ? memset(block, 0, total) : NULL;
+}
+
+PRIM_INLINE void *family_realloc(void *block, size_t size) {
+    if (PRIM_UNLIKELY(size == 0 && block)) {
+        release(block);
+        return NULL;
+    }
+    return reallocate(block, size);
+}
+
+PRIM_INLINE void *family_reallocarray(void *block, size_t count, size_t size) {
+    size_t total;
+    if (PRIM_UNLIKELY(__builtin_mul_overflow(count, size, &total))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return family_realloc(block, total);
+}
+
+PRIM_INLINE void *family_aligned_alloc(size_t alignment, size_t size) {
+    if (PRIM_UNLIKELY(!bits_is_power_of_two(alignment))) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return allocate_aligned(size, alignment);
+}
+
+PRIM_INLINE int family_posix_memalign(void **result, size_t alignment, size_t size) {
+    if (PRIM_UNLIKELY(!bits_is_power_of_two(alignment) || alignment % sizeof(void *) != 0)) {
+        return EINVAL;
+    }
+    int saved_errno = errno;
+    void *block = allocate_aligned(size, alignment);
+    errno = saved_errno;
+    if (PRIM_UNLIKELY(!block)) {
+        return ENOMEM;
+    }
+    *result = block;
+    return 0;
+}
+
+PRIM_INLINE void *family_memalign(size_t alignment, size_t size) {
+    if (alignment > (size_t)1 << 62) {
+        errno = EINVAL;
+        return NULL;
+    }
+    size_t rounded = alignment <= 1 ? 1 : (size_t)1 << (bits_highest(alignment - 1) + 1);
+    return allocate_aligned(size, rounded);
+}
+
+PRIM_INLINE void *family_valloc(size_t size) {
+    return allocate_aligned(size, memory_page_size());
+}
+
+PRIM_INLINE void *family_pvalloc(size_t size) {
+    size_t page = memory_page_size();
+    if (PRIM_UNLIKELY(size > PTRDIFF_MAX)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return allocate_aligned(bits_max(bits_round_up(size, page), page), page);
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* life.c - the library's part in the life of a process: start, fork and exit. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "objects/heap.h"
+#include "objects/thread_cache.h"
+#include "os/process.h"
+#include "primalloc.h"
+#include "settings/options.h"
+#include "watch/totals.h"
+
+/* only_exe: takes this library out of LD_PRELOAD, in place, so that children start without it. */
+static void leave_preload(char *list) {
+    char *kept = list;
+    for (char *entry = list; *entry;) {
+        size_t length = strcspn(entry, ": ");
+        char *name = memmem(entry, length, "libprimalloc", strlen("libprimalloc"));
+        char *next = entry + length + (entry[length] != '\0');
+        if (!name && length) {
+            kept += kept > list ? (*kept = ':', 1) : 0;
+            memmove(kept, entry, length);
+            kept += length;
+        }
+        entry = next;
+    }
+    *kept = '\0';
+}
+
+static void answer_launcher(void) {
+    static const char variable[] = "PRIMALLOC_HANDSHAKE";
+    const char *request = getenv(variable);
+    if (request) {
+        char line[64];
+        struct print out = print_to(line, sizeof line);
+        print_text(&out, "primalloc " PRIM_VERSION_STRING " ");
+        print_decimal(&out, process_id());
+        print_text(&out, "\n");
+        process_answer_handshake(request, line, out.length);
+        process_forget_variable(variable);
+    }
+}
+
+static void greet(void) {
+    char line[96];
+    struct print out = print_to(line, sizeof line);
+    print_text(&out, "primalloc " PRIM_VERSION_STRING " serves process ");
+    print_decimal(&out, process_id());
+    print_text(&out, " (");
+    print_text(&out, process_program_name());
+    print_text(&out, ")\n");
+    process_write_error(line, out.length);
+}
+
+/* Early, but after libc: other libraries' constructors already allocate from a ready heap. */
+__attribute__((constructor(101))) static void start(void) {
+    heap_ensure();
+    pthread_atfork(heap_fork_prepare, heap_fork_parent, heap_fork_child);
+    if (!heap_read_options()) {
+        return; /* a set-user-ID program: its environment is not to be trusted */
+    }
+    thread_cache_apply_options();
+    answer_launcher();
+    char *preload = options.only_exe ? getenv("LD_PRELOAD") : NULL;
+    if (preload) {
+        leave_preload(preload);
+    }
+    if (options.verbose) {
+        greet();
+    }
+}
+
+__attribute__((destructor(101))) static void finish(void) {
+    if (!options.show_stats && !options.stats_output) {
+        return;
+    }
+    char line[256];
+    struct print out = print_to(line, sizeof line);
+    totals_print_calls(&out);
+    if (options.show_stats) {
+        process_write_error(line, out.length);
+    }
+    if (options.stats_output) {
+        process_append_to_file(options.stats_output, line, out.length);
+    }
+}

@@ -1,0 +1,67 @@
+/* prim.c - the public functions of primalloc.h that allocate and free. */
+#include "api/family.h"
+#include "objects/heap.h"
+#include "primalloc.h"
+
+PRIM_EXPORT const char *prim_version(void) {
+    return PRIM_VERSION_STRING;
+}
+
+PRIM_EXPORT void prim_init(void) {
+    heap_ensure();
+}
+
+PRIM_EXPORT void *prim_malloc(size_t size) {
+    return allocate(size);
+}
+
+PRIM_EXPORT void prim_free(void *block) {
+    release(block);
+}
+
+PRIM_EXPORT void *prim_calloc(size_t count, size_t size) {
+    return family_calloc(count, size);
+}
+
+PRIM_EXPORT void *prim_realloc(void *block, size_t size) {
+    return family_realloc(block, size);
+}
+
+PRIM_EXPORT void *prim_reallocarray(void *block, size_t count, size_t size) {
+    return family_reallocarray(block, count, size);
+}
+
+PRIM_EXPORT void prim_free_sized(void *block, size_t size) {
+    (void)size; /* the address knows better */
+    release(block);
+}
+
+PRIM_EXPORT void prim_free_aligned_sized(void *block, size_t alignment, size_t size) {
+    (void)alignment;
+    (void)size;
+    release(block);
+}
+
+PRIM_EXPORT void *prim_aligned_alloc(size_t alignment, size_t size) {
+    return family_aligned_alloc(alignment, size);
+}
+
+PRIM_EXPORT int prim_posix_memalign(void **result, size_t alignment, size_t size) {
+    return family_posix_memalign(result, alignment, size);
+}
+
+PRIM_EXPORT void *prim_memalign(size_t alignment, size_t size) {
+    return family_memalign(alignment, size);
+}
+
+PRIM_EXPORT void *prim_valloc(size_t size) {
+    return family_valloc(size);
+}
+
+PRIM_EXPORT void *prim_pvalloc(size_t size) {
+    return family_pvalloc(size);
+}
+
+PRIM_EXPORT size_t prim_malloc_usable_size(void *block) {
+    return usable_size(block);
+}

@@ -1,0 +1,44 @@
+/* standard_c.c - the malloc family under the names of C and POSIX.
+ *
+ * The standard each function follows stands in exports.def. */
+#include "api/family.h"
+#include "api/standard.h"
+
+PRIM_EXPORT void *malloc(size_t size) {
+    return allocate(size);
+}
+
+PRIM_EXPORT void free(void *block) {
+    release(block);
+}
+
+PRIM_EXPORT void *calloc(size_t count, size_t size) {
+    return family_calloc(count, size);
+}
+
+PRIM_EXPORT void *realloc(void *block, size_t size) {
+    return family_realloc(block, size);
+}
+
+PRIM_EXPORT void *reallocarray(void *block, size_t count, size_t size) {
+    return family_reallocarray(block, count, size);
+}
+
+PRIM_EXPORT void free_sized(void *block, size_t size) {
+    (void)size; /* the address knows better */
+    release(block);
+}
+
+PRIM_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
+    (void)alignment;
+    (void)size;
+    release(block);
+}
+
+PRIM_EXPORT void *aligned_alloc(size_t alignment, size_t size) {
+    return family_aligned_alloc(alignment, size);
+}
+
+PRIM_EXPORT int posix_memalign(void **result, size_t alignment, size_t size) {
+    return family_posix_memalign(result, alignment, size);
+}

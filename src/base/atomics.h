@@ -1,0 +1,32 @@
+/* atomics.h - atomic operations whose order stands in the name; there is no default order.
+ *
+ * An acquire and the release it pairs with carry the same tag in a comment at both places. */
+#ifndef PRIM_BASE_ATOMICS_H
+#define PRIM_BASE_ATOMICS_H
+
+#include <stdatomic.h>
+
+#include "base/compiler.h"
+
+#define load_relaxed(target) atomic_load_explicit((target), memory_order_relaxed)
+#define load_acquire(target) atomic_load_explicit((target), memory_order_acquire)
+#define store_relaxed(target, value) \
+    atomic_store_explicit((target), (value), memory_order_relaxed)
+#define store_release(target, value) \
+    atomic_store_explicit((target), (value), memory_order_release)
+#define add_relaxed(target, value) \
+    atomic_fetch_add_explicit((target), (value), memory_order_relaxed)
+#define subtract_relaxed(target, value) \
+    atomic_fetch_sub_explicit((target), (value), memory_order_relaxed)
+#define exchange_acquire(target, value) \
+    atomic_exchange_explicit((target), (value), memory_order_acquire)
+#define exchange_release(target, value) \
+    atomic_exchange_explicit((target), (value), memory_order_release)
+#define compare_exchange_acquire(target, expected, value)                                 \
+    atomic_compare_exchange_strong_explicit((target), (expected), (value),                \
+                                            memory_order_acquire, memory_order_relaxed)
+#define compare_exchange_relaxed(target, expected, value)                                 \
+    atomic_compare_exchange_strong_explicit((target), (expected), (value),                \
+                                            memory_order_relaxed, memory_order_relaxed)
+
+#endif

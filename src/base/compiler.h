@@ -1,0 +1,26 @@
+/* compiler.h - what the compiler is told beyond the C standard. */
+#ifndef PRIM_BASE_COMPILER_H
+#define PRIM_BASE_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PRIM_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define PRIM_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+#define PRIM_EXPORT __attribute__((visibility("default")))
+#define PRIM_INLINE static inline __attribute__((always_inline))
+#define PRIM_NOINLINE __attribute__((noinline))
+#define PRIM_COLD __attribute__((cold, noinline))
+#define PRIM_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#define PRIM_CACHE_LINE 64
+
+/* User addresses have at most this many bits: x86-64 gives 47, aarch64 48 (39 on small kernels). */
+#if defined(__aarch64__)
+#define PRIM_ADDRESS_BITS 48
+#else
+#define PRIM_ADDRESS_BITS 47
+#endif
+
+#endif

@@ -1,0 +1,23 @@
+/* print.h - text into a caller's buffer without allocation, stdio or locale.
+ *
+ * A full buffer silently keeps what fits: these lines go to people, not to parsers. */
+#ifndef PRIM_BASE_PRINT_H
+#define PRIM_BASE_PRINT_H
+
+#include "base/compiler.h"
+
+struct print {
+    char *text;      /* (const) the caller's buffer */
+    size_t capacity; /* (const) its size in bytes */
+    size_t length;   /* bytes written so far; text is not terminated */
+};
+
+PRIM_INLINE struct print print_to(char *text, size_t capacity) {
+    return (struct print){text, capacity, 0};
+}
+
+void print_text(struct print *out, const char *text);
+void print_decimal(struct print *out, uint64_t value);
+void print_hexadecimal(struct print *out, uint64_t value);
+
+#endif

@@ -1,0 +1,55 @@
+/* allocate.h - read this first: the whole of malloc and free for small blocks.
+ *
+ * malloc(24): its size class stands in a table of bytes in the thread's cache; the class's bin is
+ * a list; pop its head. free(p): the byte map tells p's class; push p on that bin, whoever's slab
+ * it came from. No atomics, no locks, no page metadata, and one rare branch each:
+ *
+ *   malloc leaves by the slow door when the bin is empty, which is also how a thread without a
+ *   cache, a class never used before and the counting of calls look (their bins are empty);
+ *   free leaves by it when the bin is full, which is also how NULL, foreign and large pointers
+ *   (classes 0 and CLASS_LARGE), a thread without a cache and the counting of calls look.
+ *
+ * What happens behind the slow door is in slow_door.h. */
+#ifndef PRIM_OBJECTS_ALLOCATE_H
+#define PRIM_OBJECTS_ALLOCATE_H
+
+#include "objects/slow_door.h"
+#include "objects/thread_cache.h"
+#include "pages/address_map.h"
+
+typedef void *allocate_fallback(size_t size);
+
+/* A block of at least size bytes, or what the fallback returns when the fast path has none. */
+PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *fallback) {
+    if (PRIM_UNLIKELY(size > SMALL_SIZE_MAX)) {
+        return fallback(size);
+    }
+    struct thread_cache *cache = thread_cache_visible;
+    unsigned object_class = cache->class_of[(size + SMALL_STEP - 1) / SMALL_STEP];
+    void *block = cache->head[object_class];
+    if (PRIM_UNLIKELY(!block)) {
+        return fallback(size);
+    }
+    cache->head[object_class] = *(void **)block;
+    cache->room[object_class]++;
+    return block;
+}
+
+PRIM_INLINE void *allocate(size_t size) {
+    return allocate_or(size, allocate_slow);
+}
+
+/* Takes back a block, NULL, or a pointer that is not ours. Keeps errno. */
+PRIM_INLINE void release(void *block) {
+    struct thread_cache *cache = thread_cache_visible;
+    unsigned object_class = address_map_class(block);
+    if (PRIM_UNLIKELY(cache->room[object_class] <= 0)) {
+        release_slow(block);
+        return;
+    }
+    *(void **)block = cache->head[object_class];
+    cache->head[object_class] = block;
+    cache->room[object_class]--;
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* heap.c - see heap.h. */
+#include "objects/heap.h"
+
+#include "objects/slab.h"
+#include "objects/thread_cache.h"
+#include "os/lock.h"
+#include "os/process.h"
+#include "pages/address_map.h"
+#include "pages/metadata.h"
+#include "pages/page_heap.h"
+#include "settings/options.h"
+
+_Atomic bool heap_is_ready;
+
+static struct lock heap_lock; /* (lock: HEAP) held while the heap is set up */
+
+bool heap_read_options(void) {
+    static bool is_done; /* (lock: HEAP, or the constructor, which runs alone) */
+    char **environment = is_done ? NULL : process_environment();
+    if (environment) {
+        is_done = true;
+        options_read(environment);
+    }
+    return is_done;
+}
+
+void heap_initialise(void) {
+    lock_acquire(&heap_lock, LOCK_HEAP);
+    if (!load_relaxed(&heap_is_ready)) {
+        heap_read_options();
+        address_map_initialise();
+        slab_initialise((unsigned)options.shards);
+        thread_cache_initialise();
+        store_release(&heap_is_ready, true); /* order pair: ready */
+    }
+    lock_release(&heap_lock, LOCK_HEAP);
+}
+
+void heap_fork_prepare(void) {
+    lock_acquire_unranked(&heap_lock);
+    thread_cache_fork_prepare();
+    slab_fork_prepare();
+    lock_acquire_unranked(&page_heap.lock);
+    metadata_fork_prepare();
+}
+
+void heap_fork_parent(void) {
+    metadata_fork_parent();
+    lock_release_unranked(&page_heap.lock);
+    slab_fork_parent();
+    thread_cache_fork_parent();
+    lock_release_unranked(&heap_lock);
+}
+
+void heap_fork_child(void) {
+    metadata_fork_child();
+    lock_reset(&page_heap.lock);
+    slab_fork_child();
+    thread_cache_fork_child();
+    lock_reset(&heap_lock);
+}

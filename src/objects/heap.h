@@ -1,0 +1,25 @@
+/* heap.h - the life of the heap: set up at the first call, kept alive across fork. */
+#ifndef PRIM_OBJECTS_HEAP_H
+#define PRIM_OBJECTS_HEAP_H
+
+#include "base/atomics.h"
+
+extern _Atomic bool heap_is_ready; /* (atomic: ready) */
+
+PRIM_NOINLINE void heap_initialise(void);
+
+/* Sets the heap up unless it is. Cheap enough for every slow path. */
+PRIM_INLINE void heap_ensure(void) {
+    if (PRIM_UNLIKELY(!load_acquire(&heap_is_ready))) { /* order pair: ready */
+        heap_initialise();
+    }
+}
+
+/* Reads the options from the environment as soon as libc has one; true once that is done. */
+bool heap_read_options(void);
+
+void heap_fork_prepare(void);
+void heap_fork_parent(void);
+void heap_fork_child(void);
+
+#endif

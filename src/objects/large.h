@@ -1,0 +1,22 @@
+/* large.h - blocks above MEDIUM_SIZE_MAX: spans of their own.
+ *
+ * Locks: PAGE_HEAP, inside. A span belongs to whoever holds its block. */
+#ifndef PRIM_OBJECTS_LARGE_H
+#define PRIM_OBJECTS_LARGE_H
+
+#include "pages/span.h"
+
+/* A block of size bytes at a multiple of alignment (a power of two); NULL without memory. Tells
+ * through is_zero, if not NULL, whether its bytes are known to be zero. */
+void *large_allocate(size_t size, size_t alignment, bool *is_zero);
+
+void large_release(struct span *span);
+
+/* Makes the block size bytes without changing its address; false when it must move. */
+bool large_resize(struct span *span, size_t size);
+
+/* Moves the block to a greater one, by moving its pages where the kernel can; NULL without memory,
+ * and then the old block is as it was. */
+void *large_move(struct span *span, size_t size);
+
+#endif

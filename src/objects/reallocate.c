@@ -1,0 +1,58 @@
+/* reallocate.c - usable_size and reallocate of slow_door.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "objects/allocate.h"
+#include "objects/foreign.h"
+#include "objects/large.h"
+#include "settings/options.h"
+
+size_t usable_size(const void *block) {
+    unsigned object_class = block ? span_class_of(block) : 0;
+    if (object_class == CLASS_LARGE) {
+        return span_size(span_of_block(block));
+    }
+    return object_class ? size_classes[object_class].size : 0;
+}
+
+static void *move_block(void *block, size_t old_size, size_t size) {
+    void *target = allocate(size);
+    if (target) {
+        memcpy(target, block, bits_min(old_size, size));
+        release(block);
+    }
+    return target;
+}
+
+static void *reallocate_large(void *block, size_t size) {
+    struct span *span = span_of_block(block);
+    if (large_resize(span, size)) {
+        return block;
+    }
+    if (size <= span_size(span)) {
+        return move_block(block, span_size(span), size);
+    }
+    void *target = large_move(span, size);
+    if (!target) {
+        errno = ENOMEM;
+    }
+    return target;
+}
+
+void *reallocate(void *block, size_t size) {
+    unsigned object_class = span_class_of(block);
+    if (PRIM_UNLIKELY(object_class == 0)) {
+        return block ? foreign_reallocate(block, size) : allocate(size);
+    }
+    if (PRIM_UNLIKELY(options.stats)) {
+        thread_cache_count_reallocation();
+    }
+    if (object_class == CLASS_LARGE) {
+        return reallocate_large(block, size);
+    }
+    size_t old_size = size_classes[object_class].size;
+    if (size <= old_size && size >= old_size / 2) {
+        return block;
+    }
+    return move_block(block, old_size, size);
+}

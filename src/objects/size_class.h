@@ -1,0 +1,52 @@
+/* size_class.h - block sizes and the slabs they are cut from; the table is size_classes.def.
+ *
+ * Classes 1..CLASS_COUNT are sizes of at most MEDIUM_SIZE_MAX bytes. Class 0 means "not a block";
+ * CLASS_LARGE marks blocks that are spans of their own. Sizes of at most SMALL_SIZE_MAX find
+ * their class in a table of bytes, greater ones by arithmetic: eight classes a doubling. */
+#ifndef PRIM_OBJECTS_SIZE_CLASS_H
+#define PRIM_OBJECTS_SIZE_CLASS_H
+
+#include "base/bits.h"
+
+enum {
+#define SIZE_CLASS(index, size, slices, capacity) CLASS_COUNT_##index,
+#include "objects/size_classes.def"
+#undef SIZE_CLASS
+    CLASS_COUNT,
+    CLASS_LARGE = CLASS_COUNT + 1,
+    BIN_COUNT, /* bins of a thread cache: class 0, the classes, CLASS_LARGE */
+};
+
+enum {
+    CLASS_OF_8 = 1,
+    CLASS_OF_16 = 2,
+    SMALL_SIZE_MAX = 1024,
+    MEDIUM_SIZE_MAX = 256 * 1024,
+    SMALL_STEP = 8,
+    SMALL_TABLE_SIZE = SMALL_SIZE_MAX / SMALL_STEP + 1,
+};
+
+struct size_class {
+    uint32_t size;     /* of a block, in bytes */
+    uint16_t capacity; /* blocks in a slab */
+    uint16_t slices;   /* slices of a slab */
+};
+
+extern const struct size_class size_classes[CLASS_COUNT + 1];
+
+/* The class of a size above 128 and at most MEDIUM_SIZE_MAX bytes. */
+PRIM_INLINE unsigned size_class_by_arithmetic(size_t size) {
+    unsigned doubling = bits_highest(size - 1);                        /* 7 for 129..256 */
+    unsigned step = (unsigned)((size - 1) >> (doubling - 3)) & 7;      /* eighth of it */
+    return (doubling - 7) * 8 + step + 10;
+}
+
+/* The class of any size of at most MEDIUM_SIZE_MAX bytes, of the least size that holds it. */
+PRIM_INLINE unsigned size_class_of(size_t size) {
+    if (size > 128) {
+        return size_class_by_arithmetic(size);
+    }
+    return size <= 8 ? CLASS_OF_8 : (unsigned)((size + 15) / 16) + 1;
+}
+
+#endif

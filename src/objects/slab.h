@@ -1,0 +1,48 @@
+/* slab.h - slabs of equal blocks, shared by all threads.
+ *
+ * Slabs are divided among shards, one for each processor or so: a block freed on one processor
+ * and handed out on another would bring its cache line along. A thread refills from the shard of
+ * the processor it runs on; a block always returns to the shard that its slab belongs to.
+ *
+ * Locks: CLASS, one for each (shard, class). A slab's lists and counts belong to the lock of the
+ * shard that its descriptor names. The name changes only under the old shard's lock, so whoever
+ * wants the slab locks the shard it read and reads again (order pair: shard).
+ *
+ * Free blocks are linked through their first word. A slab whose last block came back goes to the
+ * page heap at once. */
+#ifndef PRIM_OBJECTS_SLAB_H
+#define PRIM_OBJECTS_SLAB_H
+
+#include "base/compiler.h"
+
+enum { SHARD_MAX = 64 };
+
+/* Chooses the number of shards: as asked, or by the number of processors for 0. */
+void slab_initialise(unsigned shard_count);
+
+/* The shard of the processor that the caller runs on. */
+unsigned slab_current_shard(void);
+
+/* Takes about wanted blocks of a class (at least 1, at most a slab's worth); returns how many and
+ * a list of them, or 0 when there is no memory. */
+unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list);
+
+/* Gives a list of blocks of one class back. The list ends with NULL. */
+void slab_release(unsigned object_class, void *list);
+
+/* Gives slabs that hold no block at all to the page heap. */
+void slab_trim(void);
+
+struct slab_totals {
+    size_t slab_bytes; /* in slabs */
+    size_t free_bytes; /* of them not handed out: free blocks, uncarved room and tails */
+    size_t free_blocks;
+};
+
+void slab_totals_add(struct slab_totals *totals);
+
+void slab_fork_prepare(void);
+void slab_fork_parent(void);
+void slab_fork_child(void);
+
+#endif

@@ -1,0 +1,142 @@
+/* slow_door.c - see slow_door.h: sorts out why the fast path could not serve a call. */
+#include "objects/slow_door.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "objects/foreign.h"
+#include "objects/heap.h"
+#include "objects/large.h"
+#include "objects/size_class.h"
+#include "objects/slab.h"
+#include "objects/thread_cache.h"
+#include "settings/options.h"
+
+PRIM_INLINE void *fail(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
+static unsigned class_for(size_t size) {
+    unsigned object_class = size_class_of(size);
+    return object_class == CLASS_OF_8 && options.min_align > 8 ? CLASS_OF_16 : object_class;
+}
+
+/* Without a cache: one block from the slabs; what came along goes straight back. */
+static void *allocate_from_slabs(unsigned object_class) {
+    void *list;
+    if (slab_acquire(0, object_class, 1, &list) == 0) {
+        return NULL;
+    }
+    void *rest = *(void **)list;
+    if (rest) {
+        slab_release(object_class, rest);
+    }
+    return list;
+}
+
+PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class) {
+    void *block = cache->head[object_class];
+    if (PRIM_UNLIKELY(!block)) {
+        return thread_cache_refill(cache, object_class);
+    }
+    cache->head[object_class] = *(void **)block;
+    cache->room[object_class]++;
+    return block;
+}
+
+/* One block of a class, in whatever state the thread is. */
+static PRIM_NOINLINE void *allocate_from_class(unsigned object_class) {
+    heap_ensure();
+    struct thread_cache *cache = thread_cache_own();
+    void *block = cache ? pop(cache, object_class) : allocate_from_slabs(object_class);
+    if (PRIM_UNLIKELY(!block)) {
+        return fail();
+    }
+    if (PRIM_UNLIKELY(options.stats)) {
+        thread_cache_count_allocation();
+    }
+    return block;
+}
+
+static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *is_zero) {
+    heap_ensure();
+    void *block = large_allocate(size, alignment, is_zero);
+    if (PRIM_UNLIKELY(!block)) {
+        return fail();
+    }
+    if (PRIM_UNLIKELY(options.stats)) {
+        thread_cache_count_allocation();
+    }
+    return block;
+}
+
+PRIM_NOINLINE void *allocate_slow(size_t size) {
+    if (size > MEDIUM_SIZE_MAX) {
+        return allocate_large(size, 0, NULL);
+    }
+    if (size <= SMALL_SIZE_MAX) {
+        return allocate_from_class(class_for(size));
+    }
+    /* Medium sizes: the fast path over again, with the class found by arithmetic. */
+    unsigned object_class = size_class_by_arithmetic(size);
+    struct thread_cache *cache = thread_cache_visible;
+    void *block = cache->head[object_class];
+    if (PRIM_UNLIKELY(!block)) {
+        return allocate_from_class(object_class);
+    }
+    cache->head[object_class] = *(void **)block;
+    cache->room[object_class]++;
+    return block;
+}
+
+void *allocate_zeroed(size_t size) {
+    if (size > MEDIUM_SIZE_MAX) {
+        bool is_zero = false;
+        void *block = allocate_large(size, 0, &is_zero);
+        return block && !is_zero ? memset(block, 0, size) : block;
+    }
+    void *block = allocate_slow(size);
+    return block ? memset(block, 0, size) : NULL;
+}
+
+/* Slabs begin at multiples of SLICE_SIZE, so every block of a class whose size is a multiple of
+ * the alignment is aligned; among eight neighbouring classes there is always one. */
+void *allocate_aligned(size_t size, size_t alignment) {
+    if (alignment <= 8) {
+        return allocate_slow(size);
+    }
+    if (alignment <= SLICE_SIZE && size <= MEDIUM_SIZE_MAX - SLICE_SIZE) {
+        size_t rounded = bits_max(bits_round_up(size, alignment), alignment);
+        unsigned object_class = size_class_of(rounded);
+        while (size_classes[object_class].size % alignment != 0) {
+            object_class++;
+        }
+        PRIM_ASSERT(object_class <= CLASS_COUNT);
+        return allocate_from_class(object_class);
+    }
+    return allocate_large(bits_max(size, 1), alignment, NULL);
+}
+
+PRIM_NOINLINE void release_slow(void *block) {
+    unsigned object_class = span_class_of(block);
+    if (object_class == 0) {
+        if (block) {
+            foreign_release(block);
+        }
+        return;
+    }
+    struct thread_cache *cache = thread_cache_own();
+    if (PRIM_UNLIKELY(options.stats)) {
+        thread_cache_count_free();
+    }
+    if (object_class == CLASS_LARGE) {
+        large_release(span_of_block(block));
+    } else if (cache) {
+        thread_cache_overflow(cache, object_class, block);
+    } else {
+        *(void **)block = NULL;
+        slab_release(object_class, block);
+    }
+}

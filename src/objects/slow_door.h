@@ -1,0 +1,29 @@
+/* slow_door.h - everything that malloc and free do outside their fast paths.
+ *
+ * Errors: functions that allocate return NULL and set errno to ENOMEM; those that free keep errno.
+ * All are safe from any thread, in a fork's child, before main and after exit handlers ran. */
+#ifndef PRIM_OBJECTS_SLOW_DOOR_H
+#define PRIM_OBJECTS_SLOW_DOOR_H
+
+#include "base/compiler.h"
+
+/* Any size, any state of the thread. */
+void *allocate_slow(size_t size);
+
+/* The same, filled with zeros. */
+void *allocate_zeroed(size_t size);
+
+/* A block whose address is a multiple of alignment, which must be a power of two. */
+void *allocate_aligned(size_t size, size_t alignment);
+
+/* Any pointer: a block, NULL, or one that is not ours. */
+void release_slow(void *block);
+
+/* C's realloc, but for size 0: the smallest block. A block that does not move keeps its place. */
+void *reallocate(void *block, size_t size);
+
+/* The bytes that may be used in a block; 0 for NULL and for pointers that are not ours. */
+size_t usable_size(const void *block);
+
+
+#endif

@@ -1,0 +1,364 @@
+/* thread_cache.c - see thread_cache.h. */
+#include "objects/thread_cache.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "objects/slab.h"
+#include "os/lock.h"
+#include "pages/metadata.h"
+#include "pages/purge.h"
+#include "settings/options.h"
+
+enum {
+    CAPACITY_START_SIZE = 1024,       /* bytes a bin may hold at first */
+    CAPACITY_START_MAX = 16,          /* blocks */
+    CAPACITY_SMALL_SIZE = 16 * 1024,  /* bytes a bin of blocks up to 4 KiB may grow to */
+    CAPACITY_MEDIUM_SIZE = 64 * 1024, /* bytes a bin of greater blocks may grow to */
+    CAPACITY_MAX = 256,               /* blocks a bin may grow to */
+    COLLECT_INTERVAL = 64,            /* slow events between collections; a power of two */
+    COLLECT_CLASSES = 8,              /* bins visited by one collection */
+    PURGE_INTERVAL = 1024,            /* slow events between looks at the clock; a power of two */
+};
+
+static struct thread_cache empty_cache; /* (const) all zero */
+
+PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible = &empty_cache;
+
+/* NULL: none yet; EXITED: the thread's destructors have run. The other word of static TLS. */
+static PRIM_THREAD_LOCAL struct thread_cache *own_cache;
+#define EXITED ((struct thread_cache *)1)
+
+static struct {
+    struct lock lock;
+    struct thread_cache *active;         /* (lock: CACHES) caches of living threads */
+    struct thread_cache *unused;         /* (lock: CACHES) caches of exited threads, empty */
+    struct thread_cache_totals departed; /* (lock: CACHES) counts of exited threads */
+    _Atomic unsigned count;              /* (atomic: hint) of active caches */
+    pthread_key_t key;                   /* (const after initialisation) its destructor ends us */
+    bool has_key;                        /* (const after initialisation) */
+} caches;
+
+static unsigned capacity_start(unsigned object_class) {
+    return (unsigned)bits_clamp(CAPACITY_START_SIZE / size_classes[object_class].size, 1,
+                                CAPACITY_START_MAX);
+}
+
+static unsigned capacity_limit(unsigned object_class) {
+    size_t size = size_classes[object_class].size;
+    size_t bytes = size <= 4096 ? CAPACITY_SMALL_SIZE : CAPACITY_MEDIUM_SIZE;
+    return (unsigned)bits_clamp(bytes / size, 1, CAPACITY_MAX);
+}
+
+static size_t thread_budget(void) {
+    unsigned count = load_relaxed(&caches.count);
+    return bits_min(options.cache_thread, options.cache_total / (count ? count : 1));
+}
+
+PRIM_INLINE void bit_set(uint64_t *bits, unsigned index) {
+    bits[index / 64] |= (uint64_t)1 << (index % 64);
+}
+
+PRIM_INLINE void bit_clear(uint64_t *bits, unsigned index) {
+    bits[index / 64] &= ~((uint64_t)1 << (index % 64));
+}
+
+PRIM_INLINE bool bit_test(const uint64_t *bits, unsigned index) {
+    return bits[index / 64] >> (index % 64) & 1;
+}
+
+static unsigned head_length(const struct thread_cache *cache, unsigned object_class) {
+    return (unsigned)(cache->capacity[object_class] - cache->room[object_class]);
+}
+
+static void set_capacity(struct thread_cache *cache, unsigned object_class, unsigned capacity) {
+    int change = (int)capacity - cache->capacity[object_class];
+    cache->capacity[object_class] = (uint16_t)capacity;
+    cache->room[object_class] += change;
+    cache->capacity_bytes += (size_t)((ptrdiff_t)change * size_classes[object_class].size);
+}
+
+static void grow_capacity(struct thread_cache *cache, unsigned object_class) {
+    unsigned capacity = cache->capacity[object_class];
+    size_t growth = (size_t)capacity * size_classes[object_class].size;
+    if (capacity < capacity_limit(object_class) &&
+        cache->capacity_bytes + growth <= thread_budget()) {
+        set_capacity(cache, object_class,
+                     (unsigned)bits_min(capacity * 2, capacity_limit(object_class)));
+    }
+}
+
+static void begin_use(struct thread_cache *cache, unsigned object_class) {
+    if (cache->capacity[object_class] == 0) {
+        set_capacity(cache, object_class, capacity_start(object_class));
+        bit_set(cache->in_use, object_class);
+    }
+}
+
+static void *take_spare(struct thread_cache *cache, unsigned object_class) {
+    void *list = cache->spare[object_class];
+    cache->spare[object_class] = NULL;
+    cache->spare_count[object_class] = 0;
+    bit_set(cache->was_moved, object_class);
+    return list;
+}
+
+static void head_to_spare(struct thread_cache *cache, unsigned object_class) {
+    cache->spare[object_class] = cache->head[object_class];
+    cache->spare_count[object_class] = (uint16_t)head_length(cache, object_class);
+    cache->head[object_class] = NULL;
+    cache->room[object_class] = cache->capacity[object_class];
+}
+
+/* Low water: a spare that nobody moved since the last visit goes back to its slabs, and the bin
+ * gets smaller; else the head becomes the spare and waits for the next visit. */
+static void collect_bin(struct thread_cache *cache, unsigned object_class) {
+    if (cache->spare[object_class]) {
+        if (!bit_test(cache->was_moved, object_class)) {
+            slab_release(object_class, take_spare(cache, object_class));
+            unsigned start = capacity_start(object_class);
+            set_capacity(cache, object_class,
+                         (unsigned)bits_max(cache->capacity[object_class] / 2, start));
+        }
+    } else if (cache->head[object_class]) {
+        head_to_spare(cache, object_class);
+    }
+    bit_clear(cache->was_moved, object_class);
+}
+
+static void collect(struct thread_cache *cache) {
+    unsigned visits = 0;
+    for (unsigned step = 0; step < BIN_COUNT && visits < COLLECT_CLASSES; step++) {
+        cache->visited_class = (cache->visited_class + 1) % BIN_COUNT;
+        if (bit_test(cache->in_use, cache->visited_class)) {
+            collect_bin(cache, cache->visited_class);
+            visits++;
+        }
+    }
+}
+
+static void note_slow_event(struct thread_cache *cache) {
+    uint32_t events = ++cache->slow_events;
+    if (PRIM_UNLIKELY(events % COLLECT_INTERVAL == 0)) {
+        collect(cache);
+        if (events % PURGE_INTERVAL == 0) {
+            purge_tick();
+        }
+    }
+}
+
+/* Only one thread allocates: then one shard keeps all slabs together. */
+static unsigned current_shard(void) {
+    return load_relaxed(&caches.count) > 1 ? slab_current_shard() : 0;
+}
+
+void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
+    PRIM_ASSERT(cache->head[object_class] == NULL);
+    begin_use(cache, object_class);
+    note_slow_event(cache);
+    void *list;
+    unsigned count = cache->spare_count[object_class];
+    if (count) {
+        list = take_spare(cache, object_class);
+    } else {
+        count = slab_acquire(current_shard(), object_class, cache->capacity[object_class], &list);
+        if (count == 0) {
+            return NULL;
+        }
+    }
+    cache->head[object_class] = *(void **)list;
+    cache->room[object_class] = cache->capacity[object_class] - (int32_t)(count - 1);
+    return list;
+}
+
+void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block) {
+    begin_use(cache, object_class);
+    note_slow_event(cache);
+    if (cache->room[object_class] <= 0) {
+        if (cache->spare[object_class]) {
+            slab_release(object_class, take_spare(cache, object_class));
+            grow_capacity(cache, object_class);
+        }
+        head_to_spare(cache, object_class);
+        bit_set(cache->was_moved, object_class);
+    }
+    *(void **)block = cache->head[object_class];
+    cache->head[object_class] = block;
+    cache->room[object_class]--;
+}
+
+static void flush_bin(struct thread_cache *cache, unsigned object_class) {
+    if (cache->spare[object_class]) {
+        slab_release(object_class, take_spare(cache, object_class));
+    }
+    if (cache->head[object_class]) {
+        head_to_spare(cache, object_class);
+        slab_release(object_class, take_spare(cache, object_class));
+    }
+    bit_clear(cache->was_moved, object_class);
+}
+
+void thread_cache_flush(struct thread_cache *cache) {
+    for (unsigned word = 0; word < 2; word++) {
+        for (uint64_t bits = cache->in_use[word]; bits; bits &= bits - 1) {
+            unsigned object_class = word * 64 + bits_lowest(bits);
+            flush_bin(cache, object_class);
+            set_capacity(cache, object_class, 0);
+        }
+        cache->in_use[word] = 0;
+    }
+}
+
+static void fill_class_table(uint8_t *table) {
+    for (unsigned i = 0; i < SMALL_TABLE_SIZE; i++) {
+        unsigned object_class = size_class_of((size_t)i * SMALL_STEP);
+        bool is_widened = object_class == CLASS_OF_8 && options.min_align > 8;
+        table[i] = (uint8_t)(is_widened ? CLASS_OF_16 : object_class);
+    }
+}
+
+static void list_insert(struct thread_cache **list, struct thread_cache *cache) {
+    cache->previous = NULL;
+    cache->next = *list;
+    if (*list) {
+        (*list)->previous = cache;
+    }
+    *list = cache;
+}
+
+static void list_remove(struct thread_cache **list, struct thread_cache *cache) {
+    if (cache->previous) {
+        cache->previous->next = cache->next;
+    } else {
+        *list = cache->next;
+    }
+    if (cache->next) {
+        cache->next->previous = cache->previous;
+    }
+}
+
+static void show(struct thread_cache *cache) {
+    thread_cache_visible = options.stats ? &empty_cache : cache;
+}
+
+static PRIM_NOINLINE struct thread_cache *make_cache(void) {
+    lock_acquire(&caches.lock, LOCK_CACHES);
+    struct thread_cache *cache = caches.unused;
+    if (cache) {
+        list_remove(&caches.unused, cache);
+    } else {
+        cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
+        if (cache) {
+            fill_class_table(cache->class_of);
+        }
+    }
+    if (cache) {
+        list_insert(&caches.active, cache);
+        add_relaxed(&caches.count, 1);
+    }
+    lock_release(&caches.lock, LOCK_CACHES);
+    if (cache) {
+        own_cache = cache;
+        show(cache);
+        if (caches.has_key) {
+            pthread_setspecific(caches.key, cache); /* may allocate: we are ready for it */
+        }
+    }
+    return cache;
+}
+
+struct thread_cache *thread_cache_own(void) {
+    struct thread_cache *cache = own_cache;
+    if (PRIM_LIKELY(cache > EXITED)) {
+        return cache;
+    }
+    return cache == EXITED ? NULL : make_cache();
+}
+
+/* The thread exits. Destructors of other keys may still allocate and free: they find no cache
+ * and work with the slabs directly, so nothing is left behind whatever the order. */
+static void end_thread(void *value) {
+    struct thread_cache *cache = value;
+    own_cache = EXITED;
+    thread_cache_visible = &empty_cache;
+    thread_cache_flush(cache);
+    lock_acquire(&caches.lock, LOCK_CACHES);
+    list_remove(&caches.active, cache);
+    subtract_relaxed(&caches.count, 1);
+    caches.departed.allocations += load_relaxed(&cache->allocations);
+    caches.departed.frees += load_relaxed(&cache->frees);
+    caches.departed.reallocations += load_relaxed(&cache->reallocations);
+    store_relaxed(&cache->allocations, 0);
+    store_relaxed(&cache->frees, 0);
+    store_relaxed(&cache->reallocations, 0);
+    list_insert(&caches.unused, cache);
+    lock_release(&caches.lock, LOCK_CACHES);
+}
+
+void thread_cache_initialise(void) {
+    caches.has_key = pthread_key_create(&caches.key, end_thread) == 0;
+}
+
+void thread_cache_apply_options(void) {
+    if (own_cache > EXITED) {
+        fill_class_table(own_cache->class_of);
+        show(own_cache);
+    }
+}
+
+static void count(_Atomic uint64_t *counter) {
+    store_relaxed(counter, load_relaxed(counter) + 1); /* the owner is the only writer */
+}
+
+void thread_cache_count_allocation(void) {
+    if (own_cache > EXITED) {
+        count(&own_cache->allocations);
+    }
+}
+
+void thread_cache_count_free(void) {
+    if (own_cache > EXITED) {
+        count(&own_cache->frees);
+    }
+}
+
+void thread_cache_count_reallocation(void) {
+    if (own_cache > EXITED) {
+        count(&own_cache->reallocations);
+    }
+}
+
+void thread_cache_totals_add(struct thread_cache_totals *totals) {
+    lock_acquire(&caches.lock, LOCK_CACHES);
+    totals->allocations += caches.departed.allocations;
+    totals->frees += caches.departed.frees;
+    totals->reallocations += caches.departed.reallocations;
+    for (struct thread_cache *cache = caches.active; cache; cache = cache->next) {
+        totals->cache_count++;
+        totals->allocations += load_relaxed(&cache->allocations);
+        totals->frees += load_relaxed(&cache->frees);
+        totals->reallocations += load_relaxed(&cache->reallocations);
+    }
+    lock_release(&caches.lock, LOCK_CACHES);
+}
+
+void thread_cache_fork_prepare(void) {
+    lock_acquire_unranked(&caches.lock);
+}
+
+void thread_cache_fork_parent(void) {
+    lock_release_unranked(&caches.lock);
+}
+
+/* The other threads are gone, perhaps in the middle of a push: what their caches held cannot be
+ * trusted and is given up, at most options.cache_thread for each. */
+void thread_cache_fork_child(void) {
+    lock_reset(&caches.lock);
+    caches.active = NULL;
+    store_relaxed(&caches.count, 0);
+    if (own_cache > EXITED) {
+        list_insert(&caches.active, own_cache);
+        store_relaxed(&caches.count, 1);
+    }
+}

@@ -1,0 +1,84 @@
+/* thread_cache.h - the blocks that one thread keeps for itself.
+ *
+ * A bin for each size class: a list of free blocks (head), the room left in it, and a spare list
+ * that the head is exchanged with when it runs empty or over. Nothing here is shared: the owner
+ * alone reads and writes, without atomics. Blocks enter a bin whoever's slab they come from.
+ *
+ * Invariants: room[c] + length of head[c] = capacity[c] for every class in use; a class not yet
+ * in use, class 0 and CLASS_LARGE have no head and no room, so that malloc and free of them leave
+ * the fast path by the test that they make anyway. While a thread has no cache, or has one but
+ * every call is to be seen (options.stats), `visible` is the empty cache: all zero, never written.
+ *
+ * Bounds: a bin's capacity starts small, doubles when the bin overflows twice, and is bounded by
+ * bytes; the sum of a thread's capacities by options.cache_thread and by the thread's part of
+ * options.cache_total. Low-water collection: every so many slow events each bin's head is set
+ * aside as its spare; what is still there at the next visit was not needed meanwhile and goes
+ * back to the slabs. */
+#ifndef PRIM_OBJECTS_THREAD_CACHE_H
+#define PRIM_OBJECTS_THREAD_CACHE_H
+
+#include "base/atomics.h"
+#include "objects/size_class.h"
+
+struct thread_cache {
+    void *head[BIN_COUNT];   /* (owner) free blocks, linked through their first word */
+    int32_t room[BIN_COUNT]; /* (owner) blocks that fit before the bin is full */
+    uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) class of size (n + 7) / 8 */
+
+    uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */
+    uint16_t spare_count[BIN_COUNT]; /* (owner) blocks in spare */
+    void *spare[BIN_COUNT];          /* (owner) a second list */
+    uint64_t in_use[2];              /* (owner) one bit a class: capacity is not 0 */
+    uint64_t was_moved[2];           /* (owner) one bit a class: spare taken or set since visit */
+    size_t capacity_bytes;           /* (owner) sum of capacity * size over the classes */
+    uint32_t slow_events;            /* (owner) refills and overflows, drives collection */
+    uint32_t visited_class;          /* (owner) where the next collection goes on */
+
+    _Atomic uint64_t allocations;   /* (atomic: counter, written by the owner) stats=full */
+    _Atomic uint64_t frees;         /* (atomic: counter, written by the owner) stats=full */
+    _Atomic uint64_t reallocations; /* (atomic: counter, written by the owner) stats=full */
+    struct thread_cache *next;      /* (lock: CACHES) in the list of caches, or of unused ones */
+    struct thread_cache *previous;  /* (lock: CACHES) */
+};
+
+/* What the fast paths use: the thread's cache, or the empty one. One word of static TLS. */
+extern PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible;
+
+/* The calling thread's cache, made at the first call; NULL for a thread that is past its
+ * destructors or when there is no memory: then work with the slabs directly. */
+struct thread_cache *thread_cache_own(void);
+
+/* Fills the empty head of a bin and takes one block; NULL when there is no memory. */
+void *thread_cache_refill(struct thread_cache *cache, unsigned object_class);
+
+/* Makes room in a full bin and puts one block in. */
+void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block);
+
+/* Gives everything the calling thread's cache holds back to the slabs. */
+void thread_cache_flush(struct thread_cache *cache);
+
+/* Called once, before any cache is made, under no lock. */
+void thread_cache_initialise(void);
+
+/* Applies options that were read after the calling thread's cache was made. */
+void thread_cache_apply_options(void);
+
+/* options.stats: one more call of this thread. */
+void thread_cache_count_allocation(void);
+void thread_cache_count_free(void);
+void thread_cache_count_reallocation(void);
+
+struct thread_cache_totals {
+    unsigned cache_count;
+    uint64_t allocations;
+    uint64_t frees;
+    uint64_t reallocations;
+};
+
+void thread_cache_totals_add(struct thread_cache_totals *totals);
+
+void thread_cache_fork_prepare(void);
+void thread_cache_fork_parent(void);
+void thread_cache_fork_child(void);
+
+#endif

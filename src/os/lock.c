@@ -1,0 +1,57 @@
+/* lock.c - the contended half of lock.h. */
+#include "os/lock.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Critical sections are a few dozen instructions, so a holder that runs is done within this many
+ * pauses; a holder that was preempted is not, and its waiters give the processor away. */
+enum { LOCK_SPIN_COUNT = 60 };
+
+static void pause_processor(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+static void futex(struct lock *lock, int operation, uint32_t value) {
+    int saved_errno = errno;
+    syscall(SYS_futex, &lock->word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+    errno = saved_errno;
+}
+
+PRIM_NOINLINE void lock_wait(struct lock *lock) {
+    for (int spin = 0; spin < LOCK_SPIN_COUNT; spin++) {
+        uint32_t expected = 0;
+        if (load_relaxed(&lock->word) == 0 &&
+            compare_exchange_acquire(&lock->word, &expected, 1)) { /* order pair: lock */
+            return;
+        }
+        pause_processor();
+    }
+    while (exchange_acquire(&lock->word, 2) != 0) { /* order pair: lock */
+        futex(lock, FUTEX_WAIT, 2);
+    }
+}
+
+PRIM_NOINLINE void lock_wake(struct lock *lock) {
+    futex(lock, FUTEX_WAKE, 1);
+}
+
+#ifdef PRIM_CHECKED
+static PRIM_THREAD_LOCAL uint32_t ranks_held; /* one bit a rank */
+
+void lock_rank_entered(enum lock_rank rank) {
+    PRIM_ASSERT((ranks_held >> rank) == 0);
+    ranks_held |= 1u << rank;
+}
+
+void lock_rank_left(enum lock_rank rank) {
+    PRIM_ASSERT((ranks_held >> rank) == 1);
+    ranks_held &= ~(1u << rank);
+}
+#endif

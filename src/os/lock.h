@@ -1,0 +1,71 @@
+/* lock.h - a mutex of one word: spins briefly, then sleeps in the kernel.
+ *
+ * States of the word: 0 free, 1 held, 2 held and somebody may sleep. Order pair "lock": the
+ * exchange that ends with the lock held acquires, the exchange that frees it releases. */
+#ifndef PRIM_OS_LOCK_H
+#define PRIM_OS_LOCK_H
+
+#include "base/assert.h"
+#include "base/atomics.h"
+
+enum lock_rank {
+#define LOCK_RANK(name, protects) LOCK_##name,
+#include "os/lock_ranks.def"
+#undef LOCK_RANK
+};
+
+struct lock {
+    _Atomic uint32_t word; /* (atomic: lock) */
+};
+
+void lock_wait(struct lock *lock);
+void lock_wake(struct lock *lock);
+
+#ifdef PRIM_CHECKED
+void lock_rank_entered(enum lock_rank rank);
+void lock_rank_left(enum lock_rank rank);
+#else
+PRIM_INLINE void lock_rank_entered(enum lock_rank rank) {
+    (void)rank;
+}
+PRIM_INLINE void lock_rank_left(enum lock_rank rank) {
+    (void)rank;
+}
+#endif
+
+/* Without a rank: only for fork, which takes many locks of one rank, in the table's order. */
+PRIM_INLINE void lock_acquire_unranked(struct lock *lock) {
+    uint32_t expected = 0;
+    if (!compare_exchange_acquire(&lock->word, &expected, 1)) { /* order pair: lock */
+        lock_wait(lock);
+    }
+}
+
+PRIM_INLINE void lock_release_unranked(struct lock *lock) {
+    if (exchange_release(&lock->word, 0) == 2) { /* order pair: lock */
+        lock_wake(lock);
+    }
+}
+
+PRIM_INLINE void lock_acquire(struct lock *lock, enum lock_rank rank) {
+    lock_rank_entered(rank);
+    lock_acquire_unranked(lock);
+}
+
+/* Never waits, so it needs no rank. */
+PRIM_INLINE bool lock_try_acquire_unranked(struct lock *lock) {
+    uint32_t expected = 0;
+    return compare_exchange_acquire(&lock->word, &expected, 1); /* order pair: lock */
+}
+
+PRIM_INLINE void lock_release(struct lock *lock, enum lock_rank rank) {
+    lock_rank_left(rank);
+    lock_release_unranked(lock);
+}
+
+/* In a fork's child, where nobody else is left to hold it. */
+PRIM_INLINE void lock_reset(struct lock *lock) {
+    store_relaxed(&lock->word, 0);
+}
+
+#endif

@@ -1,0 +1,76 @@
+/* machine.c - see machine.h.
+ *
+ * Everything that tools interpose (clock_gettime, sched_getaffinity, getcpu) is asked through
+ * syscall(): an interposer that allocates would call us back (trap T02). */
+#include "os/machine.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomics.h"
+
+unsigned machine_processor_count(void) {
+    static _Atomic unsigned known_count; /* (atomic: any thread computes the same value) */
+    unsigned count = load_relaxed(&known_count);
+    if (count == 0) {
+        unsigned long mask[16384 / 8 / sizeof(unsigned long)]; /* 16,384 processors */
+        int saved_errno = errno;
+        long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+        errno = saved_errno;
+        for (long word = 0; word < bytes / (long)sizeof mask[0]; word++) {
+            count += (unsigned)__builtin_popcountl(mask[word]);
+        }
+        count = count ? count : 1;
+        store_relaxed(&known_count, count);
+    }
+    return count;
+}
+
+static unsigned processor_from_kernel(void) {
+    unsigned processor = 0;
+    int saved_errno = errno;
+    if (syscall(SYS_getcpu, &processor, NULL, NULL) != 0) {
+        processor = 0;
+    }
+    errno = saved_errno;
+    return processor;
+}
+
+#if defined(__GLIBC__) && defined(__has_builtin)
+#if __has_builtin(__builtin_thread_pointer)
+#define HAS_THREAD_POINTER 1
+#endif
+#endif
+
+#ifdef HAS_THREAD_POINTER
+/* glibc 2.35 and later registers a restartable-sequences area for each thread and tells where it
+ * lies; its second word is the processor number, kept up to date by the kernel. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+unsigned machine_processor(void) {
+    if (&__rseq_offset && &__rseq_size && __rseq_size) {
+        const volatile uint32_t *area =
+            (const volatile uint32_t *)((char *)__builtin_thread_pointer() + __rseq_offset);
+        uint32_t processor = area[1];
+        if ((int32_t)processor >= 0) {
+            return processor;
+        }
+    }
+    return processor_from_kernel();
+}
+#else
+unsigned machine_processor(void) {
+    return processor_from_kernel();
+}
+#endif
+
+uint64_t machine_clock_ms(void) {
+    struct timespec now = {0, 0};
+    int saved_errno = errno;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &now);
+    errno = saved_errno;
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}

@@ -1,0 +1,104 @@
+/* memory.c - see memory.h. */
+#include "os/memory.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "base/atomics.h"
+
+/* Constants that the oldest supported headers lack; the kernel refuses what it does not know. */
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static const int private_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+size_t memory_page_size(void) {
+    static _Atomic size_t page_size; /* (atomic: any thread computes the same value) */
+    size_t size = load_relaxed(&page_size);
+    if (PRIM_UNLIKELY(size == 0)) {
+        size = (size_t)getauxval(AT_PAGESZ);
+        if (size == 0) {
+            size = 4096;
+        }
+        store_relaxed(&page_size, size);
+    }
+    return size;
+}
+
+static void *map(void *address, size_t size, int protection, int flags) {
+    int saved_errno = errno;
+    void *result = mmap(address, size, protection, private_flags | flags, -1, 0);
+    errno = saved_errno;
+    return result == MAP_FAILED ? NULL : result;
+}
+
+void *memory_map(size_t size) {
+    return map(NULL, size, PROT_READ | PROT_WRITE, 0);
+}
+
+void *memory_map_at(void *address, size_t size) {
+    void *result = map(address, size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+    if (result && result != address) { /* a kernel before 4.17 took the address as a hint */
+        memory_unmap(result, size);
+        return NULL;
+    }
+    return result;
+}
+
+void *memory_reserve(size_t size) {
+    void *result = map(NULL, size, PROT_READ, 0);
+    if (result) {
+        int saved_errno = errno;
+        madvise(result, size, MADV_DONTDUMP);
+        errno = saved_errno;
+    }
+    return result;
+}
+
+bool memory_commit(void *address, size_t size) {
+    int saved_errno = errno;
+    bool done = mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
+    errno = saved_errno;
+    return done;
+}
+
+void memory_unmap(void *address, size_t size) {
+    int saved_errno = errno;
+    munmap(address, size);
+    errno = saved_errno;
+}
+
+bool memory_purge(void *address, size_t size) {
+    int saved_errno = errno;
+    bool done = madvise(address, size, MADV_DONTNEED) == 0;
+    errno = saved_errno;
+    return done;
+}
+
+bool memory_move(void *from, void *to, size_t size) {
+    int saved_errno = errno;
+    void *result =
+        mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+    errno = saved_errno;
+    return result == to;
+}
+
+void memory_advise_huge(void *address, size_t size) {
+    int saved_errno = errno;
+    madvise(address, size, MADV_HUGEPAGE);
+    errno = saved_errno;
+}
+
+void memory_populate(void *address, size_t size) {
+    int saved_errno = errno;
+    madvise(address, size, MADV_POPULATE_WRITE);
+    errno = saved_errno;
+}

@@ -1,0 +1,41 @@
+/* memory.h - address space and physical pages; the only file that maps memory.
+ *
+ * All sizes and addresses are bytes and multiples of memory_page_size() unless said otherwise.
+ * Every function keeps errno and reports failure by its result alone. */
+#ifndef PRIM_OS_MEMORY_H
+#define PRIM_OS_MEMORY_H
+
+#include "base/compiler.h"
+
+/* The system's page size, read at run time: 4, 16 or 64 KiB. */
+size_t memory_page_size(void);
+
+/* Fresh private zero pages, readable and writable, or NULL. */
+void *memory_map(size_t size);
+
+/* The same at exactly this address, or NULL when any of it is taken. */
+void *memory_map_at(void *address, size_t size);
+
+/* Address space that reads as zero and is charged to nobody, or NULL. */
+void *memory_reserve(size_t size);
+
+/* Makes part of a reservation writable. */
+bool memory_commit(void *address, size_t size);
+
+void memory_unmap(void *address, size_t size);
+
+/* Gives the physical pages back; the range stays mapped and reads as zero afterwards. Returns
+ * false when the kernel refuses (locked pages), and then the contents are unspecified. */
+bool memory_purge(void *address, size_t size);
+
+/* Moves the physical pages of [from, from + size) to [to, to + size), whose own are given back.
+ * The source stays mapped and reads as zero. False, with nothing changed, on kernels before 5.7. */
+bool memory_move(void *from, void *to, size_t size);
+
+/* Asks for huge pages in the range, or for none. */
+void memory_advise_huge(void *address, size_t size);
+
+/* Faults the pages of the range in at once where the kernel can (5.14); else does nothing. */
+void memory_populate(void *address, size_t size);
+
+#endif

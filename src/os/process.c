@@ -1,0 +1,78 @@
+/* process.c - see process.h. */
+#include "os/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern char **environ;
+#ifdef __GLIBC__
+extern char *program_invocation_short_name;
+#endif
+
+char **process_environment(void) {
+    return getauxval(AT_SECURE) ? NULL : environ;
+}
+
+void process_forget_variable(const char *name) {
+    size_t length = strlen(name);
+    char **kept = environ;
+    for (char **entry = environ; entry && *entry; entry++) {
+        if (strncmp(*entry, name, length) != 0 || (*entry)[length] != '=') {
+            *kept++ = *entry;
+        }
+    }
+    if (kept) {
+        *kept = NULL;
+    }
+}
+
+void process_write_error(const char *text, size_t length) {
+    int saved_errno = errno;
+    ssize_t written = write(STDERR_FILENO, text, length);
+    (void)written; /* a closed standard error is the user's choice */
+    errno = saved_errno;
+}
+
+void process_append_to_file(const char *path, const char *text, size_t length) {
+    int saved_errno = errno;
+    int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (file >= 0) {
+        ssize_t written = write(file, text, length);
+        (void)written;
+        close(file);
+    }
+    errno = saved_errno;
+}
+
+unsigned process_id(void) {
+    return (unsigned)getpid();
+}
+
+const char *process_program_name(void) {
+#ifdef __GLIBC__
+    return program_invocation_short_name ? program_invocation_short_name : "?";
+#else
+    return "?";
+#endif
+}
+
+void process_answer_handshake(const char *request, const char *line, size_t length) {
+    int saved_errno = errno;
+    char *end;
+    unsigned long long fd = strtoull(request, &end, 10);
+    unsigned long long device = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
+    unsigned long long inode = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
+    struct stat status;
+    if (*end == '\0' && fd <= 65535 && fstat((int)fd, &status) == 0 && S_ISFIFO(status.st_mode) &&
+        status.st_dev == device && status.st_ino == inode) {
+        ssize_t written = write((int)fd, line, length);
+        (void)written;
+        close((int)fd);
+    }
+    errno = saved_errno;
+}

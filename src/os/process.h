@@ -1,0 +1,25 @@
+/* process.h - the process around us: its environment, its output, its name. */
+#ifndef PRIM_OS_PROCESS_H
+#define PRIM_OS_PROCESS_H
+
+#include "base/compiler.h"
+
+/* The environment, or NULL while libc has not set it up yet or a set-user-ID program runs. */
+char **process_environment(void);
+
+/* Removes one variable from the environment, without libc's lock or allocation. */
+void process_forget_variable(const char *name);
+
+/* Writes the whole text to standard error, or appends it to a file, in one system call. */
+void process_write_error(const char *text, size_t length);
+void process_append_to_file(const char *path, const char *text, size_t length);
+
+unsigned process_id(void);
+
+/* The program's short name, or "?" where libc does not tell. */
+const char *process_program_name(void);
+
+/* Answers a launcher that waits for a sign of life: request is "fd:device:inode" of a pipe. */
+void process_answer_handshake(const char *request, const char *line, size_t length);
+
+#endif

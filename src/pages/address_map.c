@@ -1,0 +1,45 @@
+/* address_map.c - see address_map.h. */
+#include "pages/address_map.h"
+
+#include "base/bits.h"
+#include "os/memory.h"
+
+enum { PIECE_SHIFT = 21 }; /* 2 MiB of map are made writable at once: 32 GiB of heap */
+
+#define MAP_SIZE ((size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT))
+#define PIECE_COUNT (MAP_SIZE >> PIECE_SHIFT)
+
+static _Atomic uint8_t no_map[1]; /* the only byte while there is no map: "not ours" */
+
+struct address_map address_map = {.bytes = no_map, .mask = 0};
+
+static uint64_t pieces_covered[PIECE_COUNT / 64]; /* (lock: PAGE_HEAP) one bit a piece */
+
+void address_map_initialise(void) {
+    void *bytes = memory_reserve(MAP_SIZE);
+    if (bytes) {
+        /* In this order: an index above 0 must never meet the map of one byte. */
+        store_release(&address_map.bytes, (_Atomic uint8_t *)bytes);
+        store_release(&address_map.mask, MAP_SIZE - 1);
+    }
+}
+
+bool address_map_cover(uintptr_t address, size_t size) {
+    if (load_relaxed(&address_map.mask) == 0) {
+        return true;
+    }
+    char *bytes = (char *)load_relaxed(&address_map.bytes);
+    size_t first = (address >> SLICE_SHIFT) >> PIECE_SHIFT;
+    size_t last = ((address + size - 1) >> SLICE_SHIFT) >> PIECE_SHIFT;
+    for (size_t piece = first; piece <= last; piece++) {
+        uint64_t bit = (uint64_t)1 << (piece % 64);
+        if (pieces_covered[piece / 64] & bit) {
+            continue;
+        }
+        if (!memory_commit(bytes + (piece << PIECE_SHIFT), (size_t)1 << PIECE_SHIFT)) {
+            return false;
+        }
+        pieces_covered[piece / 64] |= bit;
+    }
+    return true;
+}

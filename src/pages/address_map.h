@@ -1,0 +1,49 @@
+/* address_map.h - what lies at an address: one byte for each 16 KiB of address space.
+ *
+ * The byte is the size class of the blocks in that slice; 0 says "not a block of ours": NULL,
+ * foreign, free, the inside of a large block, or not set up yet. free() asks it first, for every
+ * pointer, so the map is flat: 2^(47-14) bytes = 8 GiB of address space, of which only the pages
+ * that describe our heap are ever resident (4 KiB for each 64 MiB of heap). It is reserved
+ * read-only, which no overcommit policy charges, and made writable in pieces of 2 MiB.
+ *
+ * Where that reservation fails (ulimit -v), mask stays 0: then every index is 0, every byte reads
+ * 0, and each free takes the slow door, which asks the span descriptors instead.
+ *
+ * Invariant: where the map exists, address_map_class(p) equals the object_class of p's slice
+ * descriptor (span.h). A byte is written before a block of its slice is handed out, and only
+ * after the last block came back: whoever holds a block has seen its byte. */
+#ifndef PRIM_PAGES_ADDRESS_MAP_H
+#define PRIM_PAGES_ADDRESS_MAP_H
+
+#include "base/atomics.h"
+
+enum { SLICE_SHIFT = 14, SLICE_SIZE = 1 << SLICE_SHIFT };
+
+struct address_map {
+    _Atomic(_Atomic uint8_t *) bytes; /* (atomic: map) one byte a slice; never NULL */
+    _Atomic uintptr_t mask;           /* (atomic: map) all index bits, or 0 without a map */
+};
+
+extern struct address_map address_map;
+
+PRIM_INLINE unsigned address_map_class(const void *address) {
+    uintptr_t index = ((uintptr_t)address >> SLICE_SHIFT) & load_relaxed(&address_map.mask);
+    return load_relaxed(&load_relaxed(&address_map.bytes)[index]);
+}
+
+/* Reserves the map; called once, at initialisation. */
+void address_map_initialise(void);
+
+/* Makes the bytes for a new piece of heap writable; false when the system has no memory. Called
+ * with the page heap's lock held. */
+bool address_map_cover(uintptr_t address, size_t size);
+
+/* Sets the byte of one slice. The caller owns the slice. */
+PRIM_INLINE void address_map_set(uintptr_t address, unsigned object_class) {
+    if (PRIM_LIKELY(load_relaxed(&address_map.mask))) {
+        store_relaxed(&load_relaxed(&address_map.bytes)[address >> SLICE_SHIFT],
+                      (uint8_t)object_class);
+    }
+}
+
+#endif

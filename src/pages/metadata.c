@@ -1,0 +1,64 @@
+/* metadata.c - see metadata.h. */
+#include "pages/metadata.h"
+
+#include "base/bits.h"
+#include "os/lock.h"
+#include "os/memory.h"
+
+enum { BLOCK_SIZE = 128 * 1024 };
+
+static struct {
+    struct lock lock;
+    uintptr_t next;       /* (lock: METADATA) first free byte of the current block */
+    uintptr_t end;        /* (lock: METADATA) its end; next <= end */
+    _Atomic size_t mapped; /* (atomic: counter) */
+} metadata;
+
+static void *map_block(size_t size) {
+    size_t mapped = bits_round_up(size, memory_page_size());
+    void *block = memory_map(mapped);
+    if (block) {
+        add_relaxed(&metadata.mapped, mapped);
+    }
+    return block;
+}
+
+static void *bump(size_t size, size_t alignment) {
+    uintptr_t start = bits_round_up(metadata.next, alignment);
+    if (metadata.next == 0 || start + size > metadata.end) {
+        uintptr_t block = (uintptr_t)map_block(BLOCK_SIZE);
+        if (!block) {
+            return NULL;
+        }
+        metadata.end = block + BLOCK_SIZE;
+        start = bits_round_up(block, alignment);
+    }
+    metadata.next = start + size;
+    return (void *)start;
+}
+
+void *metadata_allocate(size_t size, size_t alignment) {
+    if (size > BLOCK_SIZE / 4) {
+        return map_block(size);
+    }
+    lock_acquire(&metadata.lock, LOCK_METADATA);
+    void *result = bump(size, alignment);
+    lock_release(&metadata.lock, LOCK_METADATA);
+    return result;
+}
+
+size_t metadata_mapped_bytes(void) {
+    return load_relaxed(&metadata.mapped);
+}
+
+void metadata_fork_prepare(void) {
+    lock_acquire_unranked(&metadata.lock);
+}
+
+void metadata_fork_parent(void) {
+    lock_release_unranked(&metadata.lock);
+}
+
+void metadata_fork_child(void) {
+    lock_reset(&metadata.lock);
+}

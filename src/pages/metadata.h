@@ -1,0 +1,19 @@
+/* metadata.h - memory for the library's own structures: bump allocated, never given back.
+ *
+ * Locks: METADATA. Zeroed on return; NULL when the system has no more. Structures that come and
+ * go are kept in free lists by their owners. */
+#ifndef PRIM_PAGES_METADATA_H
+#define PRIM_PAGES_METADATA_H
+
+#include "base/compiler.h"
+
+void *metadata_allocate(size_t size, size_t alignment);
+
+/* Bytes of address space taken for metadata so far. */
+size_t metadata_mapped_bytes(void);
+
+void metadata_fork_prepare(void);
+void metadata_fork_parent(void);
+void metadata_fork_child(void);
+
+#endif

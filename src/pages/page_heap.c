@@ -1,0 +1,186 @@
+/* page_heap.c - see page_heap.h. */
+#include "pages/page_heap.h"
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "os/memory.h"
+#include "pages/extent_tree.h"
+
+/* Address space is taken in steps that grow with the heap: small processes stay small under
+ * address-space limits, large ones make few system calls. */
+enum { GROWTH_MIN = 1 << 20, GROWTH_MAX = 64 << 20, GROWTH_DIVISOR = 4 };
+
+struct page_heap page_heap;
+
+struct span *page_heap_split(struct span *span, size_t slice_count) {
+    PRIM_ASSERT(span->state == SPAN_BUSY && slice_count < span->slice_count);
+    size_t rest = span->slice_count - slice_count;
+    struct span *tail =
+        span_create(span->address + slice_count * SLICE_SIZE, rest, SPAN_BUSY);
+    tail->is_zero = span->is_zero;
+    span_create(span->address, slice_count, SPAN_BUSY);
+    return tail;
+}
+
+void page_heap_remove(struct span *span) {
+    bool is_clean = span->state == SPAN_CLEAN;
+    extent_tree_remove(is_clean ? &page_heap.clean : &page_heap.dirty, span);
+    if (is_clean) {
+        page_heap.clean_slices -= span->slice_count;
+    } else {
+        page_heap.dirty_slices -= span->slice_count;
+    }
+    span->state = SPAN_BUSY;
+    span->is_zero = is_clean;
+}
+
+static struct span *left_neighbour(const struct span *span) {
+    uintptr_t last_slice = span->address - SLICE_SIZE;
+    struct span *last = span_of_slice(last_slice);
+    return last ? span_of_slice(last_slice - (uintptr_t)last->head_offset * SLICE_SIZE) : NULL;
+}
+
+/* Joins a free neighbour of the same state to the BUSY span and returns the joint head. */
+static struct span *join(struct span *span, struct span *neighbour, enum span_state state) {
+    if (!neighbour || neighbour->state != state) {
+        return span;
+    }
+    page_heap_remove(neighbour);
+    struct span *head = neighbour->address < span->address ? neighbour : span;
+    return span_create(head->address, (size_t)span->slice_count + neighbour->slice_count,
+                       SPAN_BUSY);
+}
+
+void page_heap_insert(struct span *span, enum span_state state) {
+    PRIM_ASSERT(span->state == SPAN_BUSY);
+    span = join(span, left_neighbour(span), state);
+    span = join(span, span_of_slice(span_end(span)), state);
+    span->state = (uint8_t)state;
+    if (state == SPAN_CLEAN) {
+        extent_tree_insert(&page_heap.clean, span);
+        page_heap.clean_slices += span->slice_count;
+    } else {
+        extent_tree_insert(&page_heap.dirty, span);
+        page_heap.dirty_slices += span->slice_count;
+    }
+}
+
+/* Maps size bytes just below what we have, or else anywhere. Returns 0 when there is no room. */
+static uintptr_t map_slices(size_t size) {
+    if (page_heap.lowest_address > size) {
+        void *below = memory_map_at((void *)(page_heap.lowest_address - size), size);
+        if (below) {
+            return (uintptr_t)below;
+        }
+    }
+    size_t slack = SLICE_SIZE > memory_page_size() ? SLICE_SIZE - memory_page_size() : 0;
+    uintptr_t mapped = (uintptr_t)memory_map(size + slack);
+    if (!mapped) {
+        return 0;
+    }
+    uintptr_t start = bits_round_up(mapped, SLICE_SIZE);
+    if (start > mapped) {
+        memory_unmap((void *)mapped, start - mapped);
+    }
+    if (mapped + slack > start) {
+        memory_unmap((void *)(start + size), mapped + slack - start);
+    }
+    return start;
+}
+
+/* Adds at least slice_count contiguous CLEAN slices to the heap. */
+static bool extend_heap(size_t slice_count) {
+    size_t unit = bits_max(SLICE_SIZE, memory_page_size());
+    size_t needed = bits_round_up(slice_count * SLICE_SIZE, unit);
+    size_t step = bits_clamp(page_heap.mapped_slices * SLICE_SIZE / GROWTH_DIVISOR, GROWTH_MIN,
+                             GROWTH_MAX);
+    size_t size = bits_max(needed, bits_round_up(step, unit));
+    uintptr_t start = map_slices(size);
+    if (!start && size > needed) {
+        size = needed;
+        start = map_slices(size);
+    }
+    if (!start) {
+        return false;
+    }
+    if (start + size > (uintptr_t)1 << PRIM_ADDRESS_BITS || !span_cover(start, size) ||
+        !address_map_cover(start, size)) {
+        memory_unmap((void *)start, size);
+        return false;
+    }
+    page_heap.lowest_address = start;
+    page_heap.mapped_slices += size / SLICE_SIZE;
+    page_heap_insert(span_create(start, size / SLICE_SIZE, SPAN_BUSY), SPAN_CLEAN);
+    return true;
+}
+
+/* To be called after every operation that takes dirty slices for good. */
+static void note_low_water(void) {
+    page_heap.dirty_low_water = bits_min(page_heap.dirty_low_water, page_heap.dirty_slices);
+}
+
+static struct span *best_fit(size_t slice_count) {
+    struct span *span = extent_tree_best_fit(page_heap.dirty, slice_count);
+    return span ? span : extent_tree_best_fit(page_heap.clean, slice_count);
+}
+
+struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
+    size_t alignment_slices = alignment / SLICE_SIZE;
+    size_t searched = slice_count + (alignment_slices > 1 ? alignment_slices - 1 : 0);
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    struct span *span = best_fit(searched);
+    if (!span && extend_heap(searched)) {
+        span = best_fit(searched);
+    }
+    if (span) {
+        enum span_state state = (enum span_state)span->state;
+        page_heap_remove(span);
+        size_t head = (bits_round_up(span->address, bits_max(alignment, SLICE_SIZE)) -
+                       span->address) /
+                      SLICE_SIZE;
+        if (head) {
+            struct span *aligned = page_heap_split(span, head);
+            page_heap_insert(span, state);
+            span = aligned;
+        }
+        if (span->slice_count > slice_count) {
+            page_heap_insert(page_heap_split(span, slice_count), state);
+        }
+        note_low_water();
+    }
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    return span;
+}
+
+void page_heap_free(struct span *span, enum span_state state) {
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    page_heap_insert(span, state);
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}
+
+bool page_heap_grow(struct span *span, size_t slice_count) {
+    size_t missing = slice_count - span->slice_count;
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    struct span *next = span_of_slice(span_end(span));
+    bool fits = next && (next->state == SPAN_DIRTY || next->state == SPAN_CLEAN) &&
+                next->slice_count >= missing;
+    if (fits) {
+        enum span_state state = (enum span_state)next->state;
+        page_heap_remove(next);
+        if (next->slice_count > missing) {
+            page_heap_insert(page_heap_split(next, missing), state);
+        }
+        span_create(span->address, slice_count, SPAN_LARGE);
+        note_low_water();
+    }
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    return fits;
+}
+
+void page_heap_shrink(struct span *span, size_t slice_count) {
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    span->state = SPAN_BUSY;
+    page_heap_insert(page_heap_split(span, slice_count), SPAN_DIRTY);
+    span->state = SPAN_LARGE;
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}

@@ -1,0 +1,43 @@
+/* page_heap.h - the address space of the process's heap, in spans of 16 KiB slices.
+ *
+ * One lock (PAGE_HEAP) protects all of it. Free spans are CLEAN or DIRTY, coalesce with free
+ * neighbours of the same state, and are reused best-fit, lowest address first; DIRTY ones first,
+ * because their pages are resident already. How long DIRTY spans stay resident is purge.h's. */
+#ifndef PRIM_PAGES_PAGE_HEAP_H
+#define PRIM_PAGES_PAGE_HEAP_H
+
+#include "os/lock.h"
+#include "pages/span.h"
+
+struct page_heap {
+    struct lock lock;
+    struct span *clean;       /* (lock: PAGE_HEAP) tree of CLEAN spans */
+    struct span *dirty;       /* (lock: PAGE_HEAP) tree of DIRTY spans */
+    size_t clean_slices;      /* (lock: PAGE_HEAP) in the clean tree */
+    size_t dirty_slices;      /* (lock: PAGE_HEAP) in the dirty tree */
+    size_t dirty_low_water;   /* (lock: PAGE_HEAP) least dirty_slices since the epoch began */
+    size_t mapped_slices;     /* (lock: PAGE_HEAP) all address space; clean + dirty + in use */
+    uintptr_t lowest_address; /* (lock: PAGE_HEAP) where the newest mapping begins; 0: none */
+    uint64_t epoch_start_ms;  /* (lock: PAGE_HEAP) of the running purge epoch */
+};
+
+extern struct page_heap page_heap;
+
+/* A BUSY span of at least slice_count slices whose address is a multiple of alignment (a power of
+ * two, in bytes), or NULL when there is no memory. */
+struct span *page_heap_allocate(size_t slice_count, size_t alignment);
+
+/* Takes a BUSY span back, as CLEAN only if its pages are known to be gone. */
+void page_heap_free(struct span *span, enum span_state state);
+
+/* Changes a LARGE span in place: grows it into a free neighbour, or frees its end. */
+bool page_heap_grow(struct span *span, size_t slice_count);
+void page_heap_shrink(struct span *span, size_t slice_count);
+
+/* With the lock held: puts a BUSY span into the tree of the given state, joined with its
+ * neighbours; takes a span out of its tree and makes it BUSY; cuts off a BUSY span's end. */
+void page_heap_insert(struct span *span, enum span_state state);
+void page_heap_remove(struct span *span);
+struct span *page_heap_split(struct span *span, size_t slice_count);
+
+#endif

@@ -1,0 +1,17 @@
+/* purge.h - which free pages go back to the system, and when.
+ *
+ * Low-water epochs: an epoch lasts options.purge_delay. The page heap remembers the least number
+ * of dirty slices of the epoch: that many were idle throughout, so that many are purged at its
+ * end. Memory that is allocated and freed again and again lowers the mark and never faults. */
+#ifndef PRIM_PAGES_PURGE_H
+#define PRIM_PAGES_PURGE_H
+
+#include "base/compiler.h"
+
+/* Ends the running epoch if its time is over, purging what was idle. Called on slow paths. */
+void purge_tick(void);
+
+/* Purges all free memory but keep_bytes of it; returns the bytes given back. */
+size_t purge_all(size_t keep_bytes);
+
+#endif

@@ -1,0 +1,60 @@
+/* span.c - see span.h. */
+#include "pages/span.h"
+
+#include "base/assert.h"
+#include "pages/metadata.h"
+
+_Atomic(union span_slot *) span_chunks[CHUNK_COUNT];
+
+bool span_cover(uintptr_t address, size_t size) {
+    for (uintptr_t chunk = address >> CHUNK_SHIFT; chunk <= (address + size - 1) >> CHUNK_SHIFT;
+         chunk++) {
+        if (chunk >= CHUNK_COUNT) {
+            return false;
+        }
+        if (load_relaxed(&span_chunks[chunk])) {
+            continue;
+        }
+        union span_slot *slots =
+            metadata_allocate(sizeof(union span_slot) * CHUNK_SLICES, PRIM_CACHE_LINE);
+        if (!slots) {
+            return false;
+        }
+        store_release(&span_chunks[chunk], slots); /* order pair: chunk */
+    }
+    return true;
+}
+
+struct span *span_create(uintptr_t address, size_t slice_count, enum span_state state) {
+    struct span *head = span_of_slice(address);
+    head->address = address;
+    head->slice_count = (uint32_t)slice_count;
+    head->head_offset = 0;
+    head->state = (uint8_t)state;
+    struct span *last = span_of_slice(address + (slice_count - 1) * SLICE_SIZE);
+    last->head_offset = (uint32_t)(slice_count - 1);
+    return head;
+}
+
+void span_publish(struct span *span, enum span_state state, unsigned object_class) {
+    PRIM_ASSERT(span->state == SPAN_BUSY && span->object_class == 0);
+    size_t announced = state == SPAN_SLAB ? span->slice_count : 1;
+    span->state = (uint8_t)state;
+    for (size_t i = 0; i < announced; i++) {
+        uintptr_t address = span->address + i * SLICE_SIZE;
+        struct span *slice = span_of_slice(address);
+        slice->head_offset = (uint32_t)i;
+        slice->object_class = (uint8_t)object_class;
+        address_map_set(address, object_class);
+    }
+}
+
+void span_withdraw(struct span *span) {
+    size_t announced = span->state == SPAN_SLAB ? span->slice_count : 1;
+    for (size_t i = 0; i < announced; i++) {
+        uintptr_t address = span->address + i * SLICE_SIZE;
+        span_of_slice(address)->object_class = 0;
+        address_map_set(address, 0);
+    }
+    span->state = SPAN_BUSY;
+}

@@ -1,0 +1,122 @@
+/* span.h - descriptors of our address space.
+ *
+ * The heap consists of slices of 16 KiB. A span is a run of slices with one purpose; each slice
+ * has a descriptor of one cache line, and that of a span's first slice, its head, describes the
+ * span. Descriptors live outside the heap in chunks that cover 256 MiB each, found through a flat
+ * table; they cost 0.4 % of the heap and are touched only where spans begin or end.
+ *
+ * States of a span, and who owns its fields:
+ *   NONE   not our address space (anymore)
+ *   CLEAN  free, reads as zero, holds no physical pages    page heap
+ *   DIRTY  free, may hold physical pages and old contents  page heap
+ *   BUSY   taken out of the page heap for a moment (being purged)
+ *   SLAB   cut into blocks of one size class               slab.c: shard's class lock
+ *   LARGE  one block                                       whoever holds the block
+ *
+ * Invariants:
+ *   the descriptor of a span's last slice has head_offset = slice_count - 1 (the boundary tag);
+ *   every slice of a slab has its head_offset and object_class;
+ *   object_class != 0 only in slices of slabs and in the head of a large span;
+ *   for a slab: used_count + free_count = carved_count <= capacity of its class. */
+#ifndef PRIM_PAGES_SPAN_H
+#define PRIM_PAGES_SPAN_H
+
+#include "base/atomics.h"
+#include "pages/address_map.h"
+
+enum span_state { SPAN_NONE, SPAN_CLEAN, SPAN_DIRTY, SPAN_BUSY, SPAN_SLAB, SPAN_LARGE };
+
+struct span {
+    uintptr_t address; /* (const while in use) of the first byte */
+    union {
+        struct { /* (lock: PAGE_HEAP) CLEAN, DIRTY: node of a tree of extents */
+            struct span *left;
+            struct span *right;
+        };
+        struct { /* (lock: CLASS) SLAB: link of a list of slabs */
+            struct span *next;
+            struct span *previous;
+        };
+    };
+    void *free_blocks;     /* (lock: CLASS) linked through their first word */
+    uint32_t slice_count;  /* (const while in use) */
+    uint32_t head_offset;  /* (const while in use) slices back to the head */
+    uint32_t used_count;   /* (lock: CLASS) blocks handed out to thread caches */
+    uint32_t free_count;   /* (lock: CLASS) blocks in free_blocks */
+    uint32_t carved_count; /* (lock: CLASS) blocks that ever existed */
+    uint8_t state;         /* (lock: PAGE_HEAP; const while in use) enum span_state */
+    uint8_t object_class;  /* (const while in use) 0 in slices without blocks that start there */
+    _Atomic uint8_t shard; /* (atomic: shard) written under the old shard's class lock */
+    uint8_t bucket;        /* (lock: CLASS) list the slab is in */
+    bool is_zero;          /* (const while in use) CLEAN when it was taken */
+};
+
+_Static_assert(sizeof(struct span) <= PRIM_CACHE_LINE, "a descriptor fills one cache line");
+
+union span_slot { /* the descriptor's place: one cache line */
+    struct span span;
+    char line[PRIM_CACHE_LINE];
+};
+
+enum {
+    CHUNK_SHIFT = 28,
+    CHUNK_SLICES = 1 << (CHUNK_SHIFT - SLICE_SHIFT),
+    CHUNK_COUNT = 1 << (PRIM_ADDRESS_BITS - CHUNK_SHIFT),
+};
+
+extern _Atomic(union span_slot *) span_chunks[CHUNK_COUNT]; /* (atomic: chunk) */
+
+/* The descriptor of the slice that holds address, or NULL where the heap never was. */
+PRIM_INLINE struct span *span_of_slice(uintptr_t address) {
+    uintptr_t chunk = address >> CHUNK_SHIFT;
+    if (PRIM_UNLIKELY(chunk >= CHUNK_COUNT)) {
+        return NULL;
+    }
+    union span_slot *slots = load_acquire(&span_chunks[chunk]); /* order pair: chunk */
+    if (PRIM_UNLIKELY(!slots)) {
+        return NULL;
+    }
+    return &slots[(address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)].span;
+}
+
+/* The span of a block that we handed out. */
+PRIM_INLINE struct span *span_of_block(const void *block) {
+    uintptr_t address = (uintptr_t)block;
+    union span_slot *slots = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
+    union span_slot *slot = &slots[(address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)];
+    uint32_t offset = slot->span.head_offset;
+    return offset ? span_of_slice(address - (uintptr_t)offset * SLICE_SIZE) : &slot->span;
+}
+
+/* The class of any pointer at all, 0 if it is no block of ours: what the address map says, or the
+ * descriptors where there is no map. */
+PRIM_INLINE unsigned span_class_of(const void *pointer) {
+    if (PRIM_LIKELY(load_relaxed(&address_map.mask) != 0)) {
+        return address_map_class(pointer);
+    }
+    struct span *slice = span_of_slice((uintptr_t)pointer);
+    return slice ? slice->object_class : 0;
+}
+
+PRIM_INLINE uintptr_t span_end(const struct span *span) {
+    return span->address + (uintptr_t)span->slice_count * SLICE_SIZE;
+}
+
+PRIM_INLINE size_t span_size(const struct span *span) {
+    return (size_t)span->slice_count * SLICE_SIZE;
+}
+
+/* Makes descriptors for new address space; false when the system has no memory for them. Called
+ * with the page heap's lock held. */
+bool span_cover(uintptr_t address, size_t size);
+
+/* Writes head and boundary tag of a span whose slices the caller owns. */
+struct span *span_create(uintptr_t address, size_t slice_count, enum span_state state);
+
+/* Announces the span's blocks: sets the class of its first slice (LARGE) or of all (SLAB). */
+void span_publish(struct span *span, enum span_state state, unsigned object_class);
+
+/* Takes the announcement back before the span is freed. */
+void span_withdraw(struct span *span);
+
+#endif
