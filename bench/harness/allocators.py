@@ -11,8 +11,9 @@ LIBRARY = BUILD / "lib" / "libprimalloc.so"
 PEERS = BUILD / "peers"
 OURS = "primalloc"
 AGAIN = "primalloc-again"
-# Far slower than anything else by design: measured when asked for by name.
-ONLY_BY_NAME = {"hardened"}
+# Left out of a default selection to save its time: by name they can always be asked for.
+NOT_IN_FULL = {"hardened"}
+NOT_IN_QUICK = NOT_IN_FULL | {"scudo", "rpmalloc", "mimalloc2"}
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,15 @@ def all_allocators():
     return [*own_allocators(), glibc, *peer_allocators()]
 
 
-def select_allocators(wanted):
-    """Those named in the list `wanted` (NAME or NAME=PATH), or the default selection without it."""
+def default_allocators(quick):
+    """All, less those that cost the most and decide the least."""
+    left_out = NOT_IN_QUICK if quick else NOT_IN_FULL
+    return [one for one in all_allocators() if one.name not in left_out]
+
+
+def named_allocators(wanted):
+    """Those of a list of words, each NAME or NAME=PATH."""
     known = {allocator.name: allocator for allocator in all_allocators()}
-    if not wanted:
-        return [one for one in known.values() if one.name not in ONLY_BY_NAME]
     chosen = []
     for word in wanted:
         name, _, path = word.partition("=")

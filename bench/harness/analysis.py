@@ -15,6 +15,8 @@ from .allocators import AGAIN, OURS
 DRAWS = 2000
 BOUNDS = (2.5, 97.5)
 BEHIND = 1.08
+# Bounds from fewer passes than this would be the passes themselves: none are given.
+BOUNDED_FROM = 3
 
 METRICS = {
     "time": ("score_s",),
@@ -28,7 +30,8 @@ FLOORS = {"time": 1e-9, "rss": 1.0, "cpu": 0.001, "faults": 1.0}
 
 @dataclass
 class Ratio:
-    """A ratio to the best peer with its 95 % bounds; `draws` are the bootstrap's ratios."""
+    """A ratio to the best peer; its 95 % bounds, not-a-number where there are too few passes;
+    the bootstrap's ratios."""
     value: float
     low: float
     high: float
@@ -85,28 +88,25 @@ class Analysis:
         return values
 
     def half(self, row, name, metric, parity):
-        """An allocator's values of the odd (1) or even (0) passes; with one pass, that pass."""
+        """{pass: value} of the odd (1) or even (0) passes; with one pass only, that pass."""
         passes = self.values.get((row, name, metric), {})
-        chosen = [value for number, value in sorted(passes.items()) if number % 2 == parity]
-        return np.array(chosen if chosen else list(passes.values()))
+        chosen = {number: value for number, value in passes.items() if number % 2 == parity}
+        return chosen or passes
 
     def compare(self, row, metric):
         """None when no peer ran the row."""
-        odd = {name: np.median(half) for name in self.peers
-               if (half := self.half(row, name, metric, 1)).size}
+        odd = {name: median(half) for name in self.peers
+               if (half := self.half(row, name, metric, 1))}
         if not odd:
             return None
         best = min(odd, key=odd.get)
         reference = self.half(row, best, metric, 0)
-        random = np.random.default_rng(len(reference))
-        picks = random.integers(0, len(reference), (DRAWS, len(reference)))
         medians, ratios = {}, {}
         for name in self.names:
             half = self.half(row, name, metric, 0)
-            if not half.size:
-                continue
-            medians[name] = float(np.median(half))
-            ratios[name] = ratio_of(half, reference, picks)
+            if half:
+                medians[name] = median(half)
+                ratios[name] = ratio_of(half, reference)
         return Comparison(best, medians, ratios)
 
     def mean(self, name, metric, group=None):
@@ -119,6 +119,8 @@ class Analysis:
             return None
         draws = np.exp(np.mean(np.log([ratio.draws for ratio in ratios]), axis=0))
         low, high = np.percentile(draws, BOUNDS)
+        if all(np.isnan(ratio.low) for ratio in ratios):
+            low = high = np.nan
         value = np.exp(np.mean(np.log([ratio.value for ratio in ratios])))
         return Mean(float(value), float(low), float(high), len(ratios))
 
@@ -138,11 +140,23 @@ class Analysis:
         return sorted(rows, key=lambda entry: -entry[2].value)
 
 
-def ratio_of(values, reference, picks):
-    """The ratio of medians and its bootstrap over passes that both have."""
-    both = min(len(values), len(reference))
-    picks = picks % both
-    draws = (np.median(values[:both][picks], axis=1)
-             / np.median(reference[:both][picks], axis=1))
+def median(values):
+    return float(np.median(list(values.values())))
+
+
+def ratio_of(values, reference):
+    """The ratio of medians over the passes that both have, and its bootstrap.
+
+    With too few passes for bounds the draws are the ratio itself: in a mean over rows such a row,
+    one that was lost from the start, adds its value and no spread.
+    """
+    both = sorted(values.keys() & reference.keys())
+    ours = np.array([values[number] for number in both])
+    best = np.array([reference[number] for number in both])
+    ratio = float(np.median(ours) / np.median(best))
+    if len(both) < BOUNDED_FROM:
+        return Ratio(ratio, np.nan, np.nan, np.full(DRAWS, ratio))
+    picks = np.random.default_rng(len(both)).integers(0, len(both), (DRAWS, len(both)))
+    draws = np.median(ours[picks], axis=1) / np.median(best[picks], axis=1)
     low, high = np.percentile(draws, BOUNDS)
-    return Ratio(float(np.median(values) / np.median(reference)), float(low), float(high), draws)
+    return Ratio(ratio, float(low), float(high), draws)

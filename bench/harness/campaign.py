@@ -1,9 +1,10 @@
 """A campaign: interleaved passes over rows and allocators, within a time budget.
 
 In every pass each row is run once under every allocator, in an order shuffled anew for each row
-and pass from a printed seed, so that drift of the machine falls on all alike. The first pass tells
-what a pass costs; the budget then gives the number of passes, an even one, since the analysis
-chooses the best peers on the odd passes and compares on the even ones.
+and pass from a printed seed, so that drift of the machine falls on all alike. After two passes the
+budget gives the number of further ones, an even number, since the analysis chooses the best peers
+on the odd passes and compares on the even ones. A peer that was far from a row's fastest in both of
+these passes is not run on that row again: repeating a lost race would cost the others passes.
 """
 
 import random
@@ -15,9 +16,11 @@ from .rows import missing_program, prepare_row
 from .trial import clean_environment, run_trial
 
 TIMEOUT_LEAST_S = 10.0
+TRIAL_OVERHEAD_S = 0.02
 TIMEOUT_FACTOR = 30.0
-PASSES_LEAST = 2
-PASSES_MOST = 40
+FIRST_PASSES = 2
+FURTHER_PASSES_MOST = 38
+FAR_BEHIND = 1.5
 
 
 @dataclass
@@ -48,25 +51,50 @@ class Campaign:
     samples: list = field(default_factory=list)
     failures: dict = field(default_factory=dict)
     skipped: dict = field(default_factory=dict)
+    far_behind: set = field(default_factory=set)
     passes: int = 0
 
     def run(self, minutes, passes):
-        """Warm up, run the first pass, plan, run the rest; an interrupt keeps whole passes."""
+        """Warm up, then the given number of passes or as many as the minutes allow. An interrupt
+        keeps the passes that are whole."""
         started = time.monotonic()
         self.warm_up()
-        first = time.monotonic()
         try:
-            self.run_pass(1)
-            cost_s = time.monotonic() - first
-            total = passes or planned_passes(minutes * 60, first - started, cost_s)
-            self.observer.planned(total, cost_s)
-            for number in range(2, total + 1):
-                self.run_pass(number)
+            self.run_passes(passes or FIRST_PASSES)
+            if not passes:
+                left_s = minutes * 60 - (time.monotonic() - started)
+                self.leave_far_behind()
+                self.run_passes(self.passes + self.further_passes(left_s))
         except KeyboardInterrupt:
             self.samples = [one for one in self.samples if one.pass_number <= self.passes]
             self.observer.interrupted(self.passes)
         if not self.samples:
             raise BenchError("no pass was completed, so there is nothing to report")
+
+    def run_passes(self, total):
+        self.observer.planned(total, len(self.far_behind) + len(self.failures))
+        for number in range(self.passes + 1, total + 1):
+            self.run_pass(number)
+
+    def leave_far_behind(self):
+        """Find the pairs of row and peer that need no further passes."""
+        scores = {}
+        for sample in self.samples:
+            scores.setdefault(sample.row, {}).setdefault(sample.allocator, []).append(
+                sample.score_s)
+        peers = {allocator.name for allocator in self.allocators if allocator.is_peer}
+        for row, by_name in scores.items():
+            best_s = {name: min(values) for name, values in by_name.items() if name in peers}
+            self.far_behind |= {(row, name) for name, least_s in best_s.items()
+                                if least_s > FAR_BEHIND * min(best_s.values())}
+
+    def further_passes(self, left_s):
+        """An even number of passes that fits into the time left, by what the last pass took."""
+        pass_s = sum(sample.wall_s + TRIAL_OVERHEAD_S for sample in self.samples
+                     if sample.pass_number == self.passes
+                     and (sample.row, sample.allocator) not in self.far_behind)
+        fits = int(left_s / pass_s)
+        return min(FURTHER_PASSES_MOST, fits - fits % 2)
 
     def warm_up(self):
         """Make the input files, and run each row once with libc's malloc: files in the page cache,
@@ -103,7 +131,8 @@ class Campaign:
             order = list(self.allocators)
             random.Random(f"{self.seed}/{number}/{row.name}").shuffle(order)
             for allocator in order:
-                if (row.name, allocator.name) not in self.failures:
+                pair = (row.name, allocator.name)
+                if pair not in self.failures and pair not in self.far_behind:
                     self.observer.trial(number, row.name, allocator.name)
                     self.measure(number, row, allocator)
         self.passes = number
@@ -141,9 +170,3 @@ class Campaign:
                          for (row, allocator), reason in self.failures.items()],
             "samples": [asdict(sample) for sample in self.samples],
         }
-
-
-def planned_passes(budget_s, spent_s, cost_s):
-    """An even number of passes that fits: the first is done, `spent_s` went before it."""
-    fits = int((budget_s - spent_s) / max(cost_s, 0.01))
-    return min(PASSES_MOST, max(PASSES_LEAST, fits - fits % 2))

@@ -1,5 +1,6 @@
 """The tables of a report, once, for the terminal, Markdown and HTML to draw."""
 
+import math
 from dataclasses import dataclass, field
 
 from .allocators import AGAIN, OURS
@@ -80,7 +81,7 @@ def overall_table(analysis):
 
 
 def bounds_cell(ratio):
-    return Cell(f"{ratio.low:.2f}-{ratio.high:.2f}")
+    return Cell("-" if math.isnan(ratio.low) else f"{ratio.low:.2f}-{ratio.high:.2f}")
 
 
 def rows_table(analysis, metric):

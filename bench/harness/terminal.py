@@ -1,7 +1,5 @@
 """What a person sees in the terminal: progress while it runs, tables at the end."""
 
-import time
-
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
@@ -34,7 +32,7 @@ class Reporter:
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"),
             TimeRemainingColumn(), console=self.console, transient=True)
         self.task = self.progress.add_task("warm-up", total=None, what="")
-        self.started = time.monotonic()
+        self.passes = 0
 
     def __enter__(self):
         self.progress.start()
@@ -50,9 +48,16 @@ class Reporter:
         if pass_number:
             self.progress.advance(self.task)
 
-    def planned(self, passes, cost_s):
-        self.progress.update(self.task, total=passes * self.trials_per_pass)
-        self.console.print(f"a pass takes {cost_s:.0f} s; {passes} passes planned")
+    def planned(self, passes, left_out):
+        """So many passes in all, the rest of them without `left_out` pairs of row and peer."""
+        done = self.progress.tasks[0].completed
+        rest = (passes - self.passes) * (self.trials_per_pass - left_out)
+        self.progress.update(self.task, total=done + rest)
+        if self.passes:
+            self.console.print(f"{passes} passes in all; from now on without {left_out} of "
+                               f"{self.trials_per_pass} pairs of row and peer, which are far "
+                               f"behind or failed", highlight=False)
+        self.passes = passes
 
     def skipped(self, row, reason):
         self.console.print(f"[yellow]row {row} skipped:[/] {reason}", highlight=False)

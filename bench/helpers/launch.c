@@ -46,8 +46,7 @@ static void become_program(char **words, char **assignments, int assignment_coun
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setpgid(0, 0);
-    for (int i = 0; i < assignment_count; i++)
-        putenv(assignments[i]);
+    for (int i = 0; i < assignment_count; i++) putenv(assignments[i]);
     execvp(program, words);
     fprintf(stderr, "launch: can't start %s: %s\n", program, strerror(errno));
     _exit(EXIT_CANNOT_START);
@@ -60,10 +59,8 @@ static void kill_descendants(pid_t group) {
     kill(-group, SIGKILL);
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *children = fopen(path, "r");
-    if (children == NULL)
-        return;
-    while (fscanf(children, "%d", &orphan) == 1)
-        kill(orphan, SIGKILL);
+    if (children == NULL) return;
+    while (fscanf(children, "%d", &orphan) == 1) kill(orphan, SIGKILL);
     fclose(children);
 }
 
@@ -80,15 +77,13 @@ static int wait_for_all(pid_t child, long long deadline_us, int *status, long lo
     for (;;) {
         int one_status;
         pid_t ended = waitpid(-1, &one_status, WNOHANG);
-        if (ended < 0 && errno == ECHILD)
-            return timed_out;
+        if (ended < 0 && errno == ECHILD) return timed_out;
         if (ended == child) {
             *status = one_status;
             *ended_us = now_us();
             is_running = 0;
         }
-        if (ended > 0)
-            continue;
+        if (ended > 0) continue;
 
         long long left_us = is_running ? deadline_us - now_us() : 0;
         if (left_us <= 0) {
@@ -123,8 +118,7 @@ static int write_report(const char *path, int status, int timed_out, long long w
 
 int main(int argc, char **argv) {
     int separator = 4;
-    while (separator < argc && strcmp(argv[separator], "--") != 0)
-        separator++;
+    while (separator < argc && strcmp(argv[separator], "--") != 0) separator++;
     if (argc < 5 || separator + 1 >= argc) {
         fprintf(stderr, "usage: launch SECONDS REPORT PROGRAM [NAME=VALUE]... -- WORD...\n");
         return EXIT_USAGE;
@@ -139,8 +133,7 @@ int main(int argc, char **argv) {
 
     long long started_us = now_us(), ended_us = started_us;
     pid_t child = fork();
-    if (child == 0)
-        become_program(argv + separator + 1, argv + 4, separator - 4, argv[3]);
+    if (child == 0) become_program(argv + separator + 1, argv + 4, separator - 4, argv[3]);
     if (child < 0) {
         fprintf(stderr, "launch: can't fork: %s\n", strerror(errno));
         return EXIT_FAILURE;

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Count the instructions that a cached malloc+free pair takes inside an allocator.
+
+callgrind runs loops of N and of 2N pairs for each size; the difference, divided by N, is what a
+pair costs when everything is warm. Counted is what is executed outside the program itself: in the
+allocator's library, both returns included, and in libstdc++ where that serves operator new; the
+caller's instructions and its jump through the PLT are not. The counts are exact and repeatable:
+load on the machine does not change them. valgrind has no restartable sequences, so TCMalloc is
+counted with its per-thread caches, which are slower than the per-CPU ones it has elsewhere.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from harness.environment import BenchError, enter_venv, helper
+
+SIZES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 30000, 200000)
+REPEATS = 1000
+SECTIONS_PER_SIZE = 3
+KINDS = ("malloc", "new")
+NAME = re.compile(r"\((\d+)\)(?: (.*))?")
+
+
+def self_cost_by_object(path):
+    """{object: instructions executed in its own code} of one callgrind dump."""
+    names, costs = {}, {}
+    current, callee_line_follows = "", False
+    for line in path.read_text().splitlines():
+        if line.startswith("ob="):
+            number, name = NAME.match(line[3:]).groups()
+            current = names.setdefault(number, name)
+        elif line.startswith("cob="):
+            number, name = NAME.match(line[4:]).groups()
+            names.setdefault(number, name)
+        elif line.startswith("calls="):
+            callee_line_follows = True
+        elif line[:1] in "+-*0123456789" and line[:1]:
+            # The line after "calls=" is the callee's cost, which is counted where it was spent.
+            if not callee_line_follows:
+                costs[current] = costs.get(current, 0) + int(line.split()[1])
+            callee_line_follows = False
+    return costs
+
+
+def cost_outside_program(path, program):
+    return sum(cost for name, cost in self_cost_by_object(path).items() if name != program)
+
+
+def count(allocator, sizes, repeats):
+    """{"malloc": {size: instructions a pair}, "new": the same} under an allocator."""
+    from harness.trial import clean_environment
+    if not shutil.which("valgrind"):
+        raise BenchError("valgrind is not installed")
+    program = str(helper("hot_pairs", "-fno-builtin", "-ldl"))
+    environment = clean_environment()
+    for assignment in allocator.assignments():
+        name, _, value = assignment.partition("=")
+        environment[name] = value
+    with tempfile.TemporaryDirectory(prefix="primalloc-instructions-") as scratch:
+        dump = Path(scratch) / "dump"
+        answer = subprocess.run(
+            ["valgrind", "-q", "--tool=callgrind", "--dump-before=section_boundary",
+             f"--callgrind-out-file={dump}", program, str(repeats), *map(str, sizes)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, env=environment, check=False)
+        last = SECTIONS_PER_SIZE * len(sizes) * len(KINDS) + 1
+        if answer.returncode != 0 or not Path(f"{dump}.{last}").exists():
+            reason = "\n".join(answer.stderr.strip().splitlines()[-3:]) or "no counts"
+            raise BenchError(f"{allocator.name} does not run under callgrind: {reason}")
+
+        def section(number):
+            return cost_outside_program(Path(f"{dump}.{number}"), program)
+
+        counts = {}
+        for index, (kind, size) in enumerate((k, s) for k in KINDS for s in sizes):
+            # Dump 1 ends before the first section; each size's dumps are warm, N and 2N.
+            first = SECTIONS_PER_SIZE * index + 3
+            pair = (section(first + 1) - section(first)) / repeats
+            counts.setdefault(kind, {})[size] = round(pair, 2)
+        return counts
+
+
+def counts_table(counts, sizes):
+    """One line an allocator and kind, one column a size."""
+    from harness.tables import Cell, Table
+    table = Table("Instructions for a cached pair",
+                  "Inside the library; new is operator new with sized operator delete.",
+                  ["allocator", *(str(size) for size in sizes)])
+    for name, by_kind in counts.items():
+        for kind in KINDS:
+            table.rows.append([Cell(f"{name} {kind}"),
+                               *(Cell(f"{by_kind[kind][size]:g}") for size in sizes)])
+    return table
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--allocators", metavar="A,B", help="names, or NAME=PATH of a library")
+    parser.add_argument("--sizes", metavar="A,B", help="in bytes")
+    parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N",
+                        help=f"pairs of the shorter loop ({REPEATS})")
+    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    options = parser.parse_args()
+    enter_venv()
+    from harness.allocators import AGAIN, default_allocators, named_allocators
+    from harness.terminal import make_console, rich_table
+    sizes = [int(size) for size in options.sizes.split(",")] if options.sizes else SIZES
+    counts = {}
+    try:
+        chosen = (named_allocators(options.allocators.split(",")) if options.allocators
+                  else [one for one in default_allocators(quick=False) if one.name != AGAIN])
+        for allocator in chosen:
+            try:
+                counts[allocator.name] = count(allocator, sizes, options.repeats)
+            except BenchError as error:
+                if options.allocators:
+                    raise
+                print(f"{allocator.name} left out: {error}", file=sys.stderr)
+    except BenchError as error:
+        sys.exit(f"error: {error}")
+    if options.json:
+        print(json.dumps(counts, indent=2))
+    else:
+        make_console().print(rich_table(counts_table(counts, sizes)))
+
+
+if __name__ == "__main__":
+    main()
