@@ -1,24 +1,55 @@
-"""The linters have nothing to say: clang-tidy on src/, clippy on cli/."""
+"""The linters have nothing to say: clang-tidy on src/, clippy on cli/.
 
+A file in which clang-tidy found nothing is not looked at again until it, a header below it, the
+settings or the compiler's options change; build/check/linted.json keeps the fingerprints."""
+
+import hashlib
 import json
 import os
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import layers
 from house.report import Outcome
 
 DATABASE_FOLDER = "cmake"
+MEMORY = "check/linted.json"
 
 
 def sources_compiled(tree):
-    """The files of src/ in the compile database, each once."""
+    """{file of src/: the command that compiles it} from the compile database."""
     database = tree.build / DATABASE_FOLDER / "compile_commands.json"
     if not database.exists():
         raise RuntimeError(f"{database} is missing; `make` writes it")
-    compiled = json.loads(database.read_text())
-    names = {os.path.relpath(entry["file"], tree.root) for entry in compiled}
-    return sorted(name for name in names if name.startswith("src/"))
+    commands = {os.path.relpath(entry["file"], tree.root): entry["command"].split(" -o ")[0]
+                for entry in json.loads(database.read_text())}
+    return {name: commands[name] for name in sorted(commands)
+            if name.startswith("src/") and tree.exists(name)}
+
+
+def fingerprint(tree, path, command):
+    """A hash of everything that clang-tidy's answer on a file depends on."""
+    seen, waiting = set(), [path]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen and tree.exists(name):
+            seen.add(name)
+            waiting += [f"{folder}/{included}" for included, _ in layers.includes_of(tree, name)
+                        for folder in ("src", "include")]
+    texts = [command, tree.read(".clang-tidy")] + [tree.read(name) for name in sorted(seen)]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def remembered(tree):
+    memory = tree.build / MEMORY
+    return json.loads(memory.read_text()) if memory.exists() else {}
+
+
+def remember(tree, prints):
+    memory = tree.build / MEMORY
+    memory.parent.mkdir(parents=True, exist_ok=True)
+    memory.write_text(json.dumps(prints, indent=1, sort_keys=True))
 
 
 def lint_c(tree, path):
@@ -43,8 +74,13 @@ def lint_rust(tree):
 
 
 def check(tree):
-    files = sources_compiled(tree)
+    prints = {path: fingerprint(tree, path, command)
+              for path, command in sources_compiled(tree).items()}
+    known = remembered(tree)
+    files = [path for path in prints if known.get(path) != prints[path]]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        findings = list(pool.map(lambda path: lint_c(tree, path), files))
-    problems = sorted({line for lines in findings for line in lines}) + lint_rust(tree)
-    return Outcome(f"clang-tidy on {len(files)} files, clippy", problems)
+        findings = dict(zip(files, pool.map(lambda path: lint_c(tree, path), files)))
+    remember(tree, {path: prints[path] for path in prints if not findings.get(path)})
+    problems = sorted({line for lines in findings.values() for line in lines}) + lint_rust(tree)
+    unchanged = len(prints) - len(files)
+    return Outcome(f"clang-tidy on {len(files)} files ({unchanged} unchanged), clippy", problems)

@@ -36,11 +36,17 @@ class Names:
         self.layers = tree.read("src/LAYERS").split() if tree.exists("src/LAYERS") else []
         self.words = set(OUTSIDE)
         for path in self.paths:
-            if os.path.splitext(path)[1] in SOURCE_SUFFIXES - {".md", ".txt"} or "." not in path:
+            if self._is_source(path):
                 self.words.update(WORD.findall(self._code(path)))
         if tree.exists(tables.OPTIONS):
             self.words.update(f"PRIMALLOC_{option['name'].upper()}"
                               for option in tables.options(tree))
+
+    @staticmethod
+    def _is_source(path):
+        name = os.path.basename(path)
+        return (name == "CMakeLists.txt" or "." not in name
+                or os.path.splitext(name)[1] in SOURCE_SUFFIXES - {".md", ".txt"})
 
     def _code(self, path):
         text = self.tree.read(path)

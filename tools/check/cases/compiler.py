@@ -5,7 +5,8 @@ from pathlib import Path
 from house.fixture import Case
 
 ROOT = Path(__file__).resolve().parents[3]
-PARTS = ["CMakeLists.txt", "VERSION", *(f"cmake/{path.name}" for path in (ROOT / "cmake").iterdir())]
+CMAKE = [f"cmake/{path.name}" for path in (ROOT / "cmake").iterdir()]
+PARTS = ["CMakeLists.txt", "VERSION", *CMAKE]
 HOUSE = {name: (ROOT / name).read_text() for name in PARTS} | {"include/primalloc.h": ""}
 
 CASES = [

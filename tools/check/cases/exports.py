@@ -29,7 +29,8 @@ def build(*options):
 CASES = [
     Case("as listed", None, files(), build()),
     Case("one too many", "exports helper", files("void helper(void) {}\n"), build()),
-    Case("one too few", "does not export free", files(table=TABLE + 'EXPORT(free, C, "")\n'), build()),
+    Case("one too few", "does not export free",
+         files(table=TABLE + 'EXPORT(free, C, "")\n'), build()),
     Case("a clash in a static link", "helper can clash",
          files("__attribute__((visibility(\"hidden\"))) void helper(void) {}\n"), build()),
     Case("libc's name in the prefixed archive", "libprimalloc_prefixed.a: the global symbol free",

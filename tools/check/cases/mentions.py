@@ -16,7 +16,8 @@ def document(text):
 
 CASES = [
     Case("all there", None, document(
-        "`src/base/bits.h` `base/bits.h` `bits.h` `bits_highest()` `PRIMALLOC_PURGE` `build/lib/x.so`\n"
+        "`src/base/bits.h` `base/bits.h` `bits.h` `bits_highest()` `PRIMALLOC_PURGE`\n"
+        "`build/lib/x.so`\n"
         "[other](other.md#a-heading-with-a-comma) [out](https://example.org) `any words at all`\n"
         "```\n`none_such_at_all`\n```\n")),
     Case("no such file", "no file `src/base/none.h`", document("`src/base/none.h`\n")),

@@ -10,14 +10,16 @@ GOOD = "1. `src/api/standard_c.c` `malloc`: the entry.\n2. `src/objects/allocate
 
 
 def walk(steps, name="malloc-free"):
-    return SOURCE | {"docs/architecture.md": f"<!-- walk:begin {name} -->\n{steps}<!-- walk:end -->\n"}
+    text = f"<!-- walk:begin {name} -->\n{steps}<!-- walk:end -->\n"
+    return SOURCE | {"docs/architecture.md": text}
 
 
 CASES = [
     Case("a short walk", None, walk(GOOD)),
     Case("no such function", "defines no `free`", walk("1. `src/api/standard_c.c` `free`\n")),
     Case("no such file", "no file `src/none.c`", walk("1. `src/none.c` `malloc`\n")),
-    Case("a line without a function", "is not N. `file` `function`", walk(GOOD + "3. then it ends\n")),
+    Case("a line without a function", "is not N. `file` `function`",
+         walk(GOOD + "3. then it ends\n")),
     Case("too many calls", "at most 6 and 5", walk(GOOD * 3)),
     Case("the bounded walk is missing", "no walk named malloc-free", walk(GOOD, "first-malloc")),
 ]
