@@ -1,5 +1,6 @@
 """results.html: one page that needs nothing beside it."""
 
+import base64
 from pathlib import Path
 
 import jinja2
@@ -28,3 +29,11 @@ def html_report(analysis):
     ]
     return template("results.html.j2").render(
         raw=analysis.raw, pictures=pictures, tables=all_tables(analysis))
+
+
+def graphs_page(facts, allocators, passes, sections):
+    """The page of bench/graphs.py: [(heading, note, [PNG path])], the pictures embedded."""
+    embedded = [(heading, note, [base64.b64encode(path.read_bytes()).decode()
+                                 for path in paths]) for heading, note, paths in sections]
+    return template("graphs.html.j2").render(
+        facts=facts, allocators=allocators, passes=passes, sections=embedded)

@@ -111,3 +111,27 @@ def rows_plot(analysis, metric):
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1 + 1.3 / len(rows) + 0.05), ncols=6,
                 frameon=False, fontsize=8)
     return svg_text(figure)
+
+
+def size_text(size):
+    return f"{size // 1024} KiB" if size >= 1024 else f"{size} B"
+
+
+def line_plot(path, title, labels, axis_label, lines, unit):
+    """A line for each entry of `lines` over evenly spaced labels, as a PNG file."""
+    figure = Figure(figsize=(6.4, 4.0))
+    axes = figure.add_subplot()
+    for name, values in reversed(lines.items()):
+        ours = name == OURS
+        heights = [float("nan") if value is None else value for value in values]
+        axes.plot(range(len(labels)), heights, "o-", markersize=4, label=name,
+                  linewidth=2.4 if ours else 1.3, color=colour(name), zorder=5 if ours else 2)
+    axes.set_title(title, loc="left", fontweight="bold")
+    axes.set_xticks(range(len(labels)), labels, fontsize=8)
+    axes.set_xlabel(axis_label)
+    axes.set_ylabel(unit)
+    axes.set_ylim(bottom=0)
+    handles, names = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], names[::-1], loc="center left", bbox_to_anchor=(1, 0.5),
+                frameon=False, fontsize=8)
+    figure.savefig(path, dpi=110, bbox_inches="tight", metadata={"Software": None})
