@@ -16,6 +16,14 @@
 #define PRIM_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #define PRIM_CACHE_LINE 64
 
+/* Cross-file data of our own; the compiler then needs no detour through the global offset table. */
+#define PRIM_HIDDEN __attribute__((visibility("hidden")))
+
+/* Makes the compiler forget what it knows of a variable in a register. Before a second access to
+ * an element it keeps the compiler from computing the element's address once and for all, where
+ * two accesses with an address inside the instruction are shorter. */
+#define PRIM_FORGET(variable) __asm__("" : "+r"(variable))
+
 /* User addresses have at most this many bits: x86-64 gives 47, aarch64 48 (39 on small kernels). */
 #if defined(__aarch64__)
 #define PRIM_ADDRESS_BITS 48

@@ -25,7 +25,7 @@ PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *fallback) {
         return fallback(size);
     }
     struct thread_cache *cache = thread_cache_visible;
-    unsigned object_class = cache->class_of[(size + SMALL_STEP - 1) / SMALL_STEP];
+    unsigned object_class = cache->class_of[size];
     void *block = cache->head[object_class];
     if (PRIM_UNLIKELY(!block)) {
         return fallback(size);
@@ -42,11 +42,12 @@ PRIM_INLINE void *allocate(size_t size) {
 /* Takes back a block, NULL, or a pointer that is not ours. Keeps errno. */
 PRIM_INLINE void release(void *block) {
     struct thread_cache *cache = thread_cache_visible;
-    unsigned object_class = address_map_class(block);
+    size_t object_class = address_map_class(block);
     if (PRIM_UNLIKELY(cache->room[object_class] <= 0)) {
         release_slow(block);
         return;
     }
+    PRIM_FORGET(object_class);
     *(void **)block = cache->head[object_class];
     cache->head[object_class] = block;
     cache->room[object_class]--;

@@ -4,7 +4,7 @@
 
 #include "base/atomics.h"
 
-extern _Atomic bool heap_is_ready; /* (atomic: ready) */
+extern PRIM_HIDDEN _Atomic bool heap_is_ready; /* (atomic: ready) */
 
 PRIM_NOINLINE void heap_initialise(void);
 

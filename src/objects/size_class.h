@@ -22,8 +22,7 @@ enum {
     CLASS_OF_16 = 2,
     SMALL_SIZE_MAX = 1024,
     MEDIUM_SIZE_MAX = 256 * 1024,
-    SMALL_STEP = 8,
-    SMALL_TABLE_SIZE = SMALL_SIZE_MAX / SMALL_STEP + 1,
+    SMALL_TABLE_SIZE = SMALL_SIZE_MAX + 1,
 };
 
 struct size_class {
@@ -32,7 +31,7 @@ struct size_class {
     uint16_t slices;   /* slices of a slab */
 };
 
-extern const struct size_class size_classes[CLASS_COUNT + 1];
+extern PRIM_HIDDEN const struct size_class size_classes[CLASS_COUNT + 1];
 
 /* The class of a size above 128 and at most MEDIUM_SIZE_MAX bytes. */
 PRIM_INLINE unsigned size_class_by_arithmetic(size_t size) {

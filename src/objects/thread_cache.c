@@ -212,7 +212,7 @@ void thread_cache_flush(struct thread_cache *cache) {
 
 static void fill_class_table(uint8_t *table) {
     for (unsigned i = 0; i < SMALL_TABLE_SIZE; i++) {
-        unsigned object_class = size_class_of((size_t)i * SMALL_STEP);
+        unsigned object_class = size_class_of(i);
         bool is_widened = object_class == CLASS_OF_8 && options.min_align > 8;
         table[i] = (uint8_t)(is_widened ? CLASS_OF_16 : object_class);
     }

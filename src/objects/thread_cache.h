@@ -23,7 +23,7 @@
 struct thread_cache {
     void *head[BIN_COUNT];   /* (owner) free blocks, linked through their first word */
     int32_t room[BIN_COUNT]; /* (owner) blocks that fit before the bin is full */
-    uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) class of size (n + 7) / 8 */
+    uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) class of each small size */
 
     uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */
     uint16_t spare_count[BIN_COUNT]; /* (owner) blocks in spare */
@@ -42,7 +42,7 @@ struct thread_cache {
 };
 
 /* What the fast paths use: the thread's cache, or the empty one. One word of static TLS. */
-extern PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible;
+extern PRIM_HIDDEN PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible;
 
 /* The calling thread's cache, made at the first call; NULL for a thread that is past its
  * destructors or when there is no memory: then work with the slabs directly. */

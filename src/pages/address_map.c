@@ -11,24 +11,24 @@ enum { PIECE_SHIFT = 21 }; /* 2 MiB of map are made writable at once: 32 GiB of 
 
 static _Atomic uint8_t no_map[1]; /* the only byte while there is no map: "not ours" */
 
-struct address_map address_map = {.bytes = no_map, .mask = 0};
+_Atomic uint8_t *address_map_bytes = no_map;
+uintptr_t address_map_mask;
 
 static uint64_t pieces_covered[PIECE_COUNT / 64]; /* (lock: PAGE_HEAP) one bit a piece */
 
 void address_map_initialise(void) {
     void *bytes = memory_reserve(MAP_SIZE);
     if (bytes) {
-        /* In this order: an index above 0 must never meet the map of one byte. */
-        store_release(&address_map.bytes, (_Atomic uint8_t *)bytes);
-        store_release(&address_map.mask, MAP_SIZE - 1);
+        address_map_bytes = bytes;
+        address_map_mask = MAP_SIZE - 1;
     }
 }
 
 bool address_map_cover(uintptr_t address, size_t size) {
-    if (load_relaxed(&address_map.mask) == 0) {
+    if (address_map_mask == 0) {
         return true;
     }
-    char *bytes = (char *)load_relaxed(&address_map.bytes);
+    char *bytes = (char *)address_map_bytes;
     size_t first = (address >> SLICE_SHIFT) >> PIECE_SHIFT;
     size_t last = ((address + size - 1) >> SLICE_SHIFT) >> PIECE_SHIFT;
     for (size_t piece = first; piece <= last; piece++) {

@@ -6,7 +6,7 @@
  * that describe our heap are ever resident (4 KiB for each 64 MiB of heap). It is reserved
  * read-only, which no overcommit policy charges, and made writable in pieces of 2 MiB.
  *
- * Where that reservation fails (ulimit -v), mask stays 0: then every index is 0, every byte reads
+ * Where that reservation fails (ulimit -v), the mask stays 0: then every index is 0, every byte reads
  * 0, and each free takes the slow door, which asks the span descriptors instead.
  *
  * Invariant: where the map exists, address_map_class(p) equals the object_class of p's slice
@@ -19,16 +19,13 @@
 
 enum { SLICE_SHIFT = 14, SLICE_SIZE = 1 << SLICE_SHIFT };
 
-struct address_map {
-    _Atomic(_Atomic uint8_t *) bytes; /* (atomic: map) one byte a slice; never NULL */
-    _Atomic uintptr_t mask;           /* (atomic: map) all index bits, or 0 without a map */
-};
-
-extern struct address_map address_map;
+/* Both (const after initialisation), which ends before a second thread can call us: */
+extern PRIM_HIDDEN _Atomic uint8_t *address_map_bytes; /* (atomic: class) the map; never NULL */
+extern PRIM_HIDDEN uintptr_t address_map_mask; /* all bits of an index, or 0 without a map */
 
 PRIM_INLINE unsigned address_map_class(const void *address) {
-    uintptr_t index = ((uintptr_t)address >> SLICE_SHIFT) & load_relaxed(&address_map.mask);
-    return load_relaxed(&load_relaxed(&address_map.bytes)[index]);
+    uintptr_t index = ((uintptr_t)address >> SLICE_SHIFT) & address_map_mask;
+    return load_relaxed(&address_map_bytes[index]);
 }
 
 /* Reserves the map; called once, at initialisation. */
@@ -40,9 +37,8 @@ bool address_map_cover(uintptr_t address, size_t size);
 
 /* Sets the byte of one slice. The caller owns the slice. */
 PRIM_INLINE void address_map_set(uintptr_t address, unsigned object_class) {
-    if (PRIM_LIKELY(load_relaxed(&address_map.mask))) {
-        store_relaxed(&load_relaxed(&address_map.bytes)[address >> SLICE_SHIFT],
-                      (uint8_t)object_class);
+    if (PRIM_LIKELY(address_map_mask)) {
+        store_relaxed(&address_map_bytes[address >> SLICE_SHIFT], (uint8_t)object_class);
     }
 }
 

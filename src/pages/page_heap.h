@@ -21,7 +21,7 @@ struct page_heap {
     uint64_t epoch_start_ms;  /* (lock: PAGE_HEAP) of the running purge epoch */
 };
 
-extern struct page_heap page_heap;
+extern PRIM_HIDDEN struct page_heap page_heap;
 
 /* A BUSY span of at least slice_count slices whose address is a multiple of alignment (a power of
  * two, in bytes), or NULL when there is no memory. */

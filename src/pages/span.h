@@ -64,7 +64,7 @@ enum {
     CHUNK_COUNT = 1 << (PRIM_ADDRESS_BITS - CHUNK_SHIFT),
 };
 
-extern _Atomic(union span_slot *) span_chunks[CHUNK_COUNT]; /* (atomic: chunk) */
+extern PRIM_HIDDEN _Atomic(union span_slot *) span_chunks[CHUNK_COUNT]; /* (atomic: chunk) */
 
 /* The descriptor of the slice that holds address, or NULL where the heap never was. */
 PRIM_INLINE struct span *span_of_slice(uintptr_t address) {
@@ -91,7 +91,7 @@ PRIM_INLINE struct span *span_of_block(const void *block) {
 /* The class of any pointer at all, 0 if it is no block of ours: what the address map says, or the
  * descriptors where there is no map. */
 PRIM_INLINE unsigned span_class_of(const void *pointer) {
-    if (PRIM_LIKELY(load_relaxed(&address_map.mask) != 0)) {
+    if (PRIM_LIKELY(address_map_mask != 0)) {
         return address_map_class(pointer);
     }
     struct span *slice = span_of_slice((uintptr_t)pointer);

@@ -20,7 +20,7 @@ struct options {
 #undef OPTION
 };
 
-extern struct options options;
+extern PRIM_HIDDEN struct options options;
 
 /* Reads PRIMALLOC_OPTIONS and PRIMALLOC_<NAME> from the environment. Unknown names and values out
  * of range are reported in one line each on standard error and otherwise ignored. */
