@@ -2,7 +2,8 @@
 Item = Struct.new(:name, :tags, :weight)
 
 items = Array.new(60_000) do |i|
-  Item.new("item number #{i} with a name that needs a block", ["tag#{i % 97}", i.to_s * 8], i * 7919 % 1009)
+  name = "item number #{i} with a name that needs a block"
+  Item.new(name, ["tag#{i % 97}", i.to_s * 8], i * 7919 % 1009)
 end
 groups = items.group_by(&:weight)
 sorted = items.sort_by { |item| [-item.weight, item.name] }

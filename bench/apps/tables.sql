@@ -10,7 +10,8 @@ FROM number;
 
 WITH RECURSIVE number(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM number WHERE i < 120000)
 INSERT INTO link
-SELECT 1 + i * 31 % 80000, 1 + i * 37 % 80000, CASE i % 3 WHEN 0 THEN 'a' WHEN 1 THEN 'bb' ELSE 'ccc' END
+SELECT 1 + i * 31 % 80000, 1 + i * 37 % 80000,
+       CASE i % 3 WHEN 0 THEN 'a' WHEN 1 THEN 'bb' ELSE 'ccc' END
 FROM number;
 
 CREATE INDEX item_name ON item(name);

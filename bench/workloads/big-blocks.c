@@ -17,44 +17,44 @@ static struct argument arguments[] = {
 };
 
 struct block {
-  unsigned char *address;
-  size_t bytes;
+    unsigned char *address;
+    size_t bytes;
 };
 
 static struct block block_touched(struct random_stream *random) {
-  size_t least = arguments[1].value * MIB;
-  size_t bytes = random_between(random, least, arguments[2].value * MIB);
-  unsigned char *address = (unsigned char *)block_found(malloc(bytes), bytes);
-  for (size_t b = 0; b < bytes; b += PAGE_BYTES) address[b] = (unsigned char)(b / PAGE_BYTES);
-  block_write(address, bytes);
-  return (struct block){address, bytes};
+    size_t least = arguments[1].value * MIB;
+    size_t bytes = random_between(random, least, arguments[2].value * MIB);
+    unsigned char *address = (unsigned char *)block_found(malloc(bytes), bytes);
+    for (size_t b = 0; b < bytes; b += PAGE_BYTES) address[b] = (unsigned char)(b / PAGE_BYTES);
+    block_write(address, bytes);
+    return (struct block){address, bytes};
 }
 
 static void block_drop(struct block block) {
-  /* The page in the middle tells whether the block still is the block that was written. */
-  size_t middle = block.bytes / 2 / PAGE_BYTES * PAGE_BYTES;
-  if (block.address[middle] != (unsigned char)(middle / PAGE_BYTES))
-    workload_fail("block %p of %zu bytes lost its middle", (void *)block.address, block.bytes);
-  block_delete(block.address, block.bytes);
+    /* The page in the middle tells whether the block still is the block that was written. */
+    size_t middle = block.bytes / 2 / PAGE_BYTES * PAGE_BYTES;
+    if (block.address[middle] != (unsigned char)(middle / PAGE_BYTES))
+        workload_fail("block %p of %zu bytes lost its middle", (void *)block.address, block.bytes);
+    block_delete(block.address, block.bytes);
 }
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "Random replacement among big blocks, every page touched.",
-                  arguments, sizeof arguments / sizeof *arguments);
-  if (arguments[1].value > arguments[2].value) workload_misuse("smallest is above largest");
-  struct random_stream random = random_seeded(1);
-  uint64_t alive = arguments[0].value;
-  struct block *blocks = (struct block *)table_new(alive, sizeof *blocks);
+    arguments_parse(argc, argv, "Random replacement among big blocks, every page touched.",
+                    arguments, sizeof arguments / sizeof *arguments);
+    if (arguments[1].value > arguments[2].value) workload_misuse("smallest is above largest");
+    struct random_stream random = random_seeded(1);
+    uint64_t alive = arguments[0].value;
+    struct block *blocks = (struct block *)table_new(alive, sizeof *blocks);
 
-  double started_s = time_now_s();
-  for (uint64_t b = 0; b < alive; b++) blocks[b] = block_touched(&random);
-  for (uint64_t i = 0; i < arguments[3].value; i++) {
-    struct block *block = &blocks[random_below(&random, alive)];
-    block_drop(*block);
-    *block = block_touched(&random);
-  }
-  for (uint64_t b = 0; b < alive; b++) block_drop(blocks[b]);
-  report_print(alive + arguments[3].value, started_s);
-  free(blocks);
-  return 0;
+    double started_s = time_now_s();
+    for (uint64_t b = 0; b < alive; b++) blocks[b] = block_touched(&random);
+    for (uint64_t i = 0; i < arguments[3].value; i++) {
+        struct block *block = &blocks[random_below(&random, alive)];
+        block_drop(*block);
+        *block = block_touched(&random);
+    }
+    for (uint64_t b = 0; b < alive; b++) block_drop(blocks[b]);
+    report_print(alive + arguments[3].value, started_s);
+    free(blocks);
+    return 0;
 }

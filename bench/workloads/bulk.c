@@ -1,4 +1,5 @@
-/* Bulk allocation and bulk free, in the manner of MicroQuill's SmartHeap tests (sh6bench, sh8bench).
+/* Bulk allocation and bulk free, in the manner of MicroQuill's SmartHeap tests (sh6bench,
+ * sh8bench).
  *
  * Each thread fills an array with <blocks> blocks of 1 to <size-max> bytes, small ones more often,
  * then frees all of them in reverse order (lifo), in the order of allocation (fifo), or every
@@ -21,67 +22,70 @@ static struct argument arguments[] = {
 };
 
 struct block {
-  void *address;
-  size_t bytes;
+    void *address;
+    size_t bytes;
 };
 
 static struct block *arrays[THREADS_MOST];
 static pthread_barrier_t barrier;
 
 static void array_fill(struct block *blocks, struct random_stream *random) {
-  for (uint64_t b = 0; b < arguments[3].value; b++) {
-    /* The product of two uniform numbers: half of the blocks are below a fifth of the largest. */
-    uint64_t limit = random_between(random, 1, arguments[4].value);
-    size_t bytes = random_between(random, 1, limit);
-    blocks[b] = (struct block){block_new(bytes), bytes};
-  }
+    for (uint64_t b = 0; b < arguments[3].value; b++) {
+        /* The product of two uniform numbers: half of the blocks are below a fifth of the largest.
+         * */
+        uint64_t limit = random_between(random, 1, arguments[4].value);
+        size_t bytes = random_between(random, 1, limit);
+        blocks[b] = (struct block){block_new(bytes), bytes};
+    }
 }
 
-static void block_drop(const struct block *block) { block_delete(block->address, block->bytes); }
+static void block_drop(const struct block *block) {
+    block_delete(block->address, block->bytes);
+}
 
 static void array_free(const struct block *blocks) {
-  uint64_t count = arguments[3].value;
-  switch (arguments[0].value) {
+    uint64_t count = arguments[3].value;
+    switch (arguments[0].value) {
     case ORDER_LIFO:
-      for (uint64_t b = count; b-- > 0;) block_drop(&blocks[b]);
-      break;
+        for (uint64_t b = count; b-- > 0;) block_drop(&blocks[b]);
+        break;
     case ORDER_FIFO:
-      for (uint64_t b = 0; b < count; b++) block_drop(&blocks[b]);
-      break;
+        for (uint64_t b = 0; b < count; b++) block_drop(&blocks[b]);
+        break;
     default:
-      for (uint64_t b = 0; b < count; b += 2) block_drop(&blocks[b]);
-      for (uint64_t b = count; b-- > 0;) {
-        if (b % 2) block_drop(&blocks[b]);
-      }
-  }
+        for (uint64_t b = 0; b < count; b += 2) block_drop(&blocks[b]);
+        for (uint64_t b = count; b-- > 0;) {
+            if (b % 2) block_drop(&blocks[b]);
+        }
+    }
 }
 
 static void *work(void *context) {
-  uint64_t self = *(uint64_t *)context;
-  struct random_stream random = random_seeded(self);
-  uint64_t freed = arguments[5].value ? (self + 1) % arguments[1].value : self;
-  for (uint64_t round = 0; round < arguments[2].value; round++) {
-    array_fill(arrays[self], &random);
-    if (freed != self) pthread_barrier_wait(&barrier);
-    array_free(arrays[freed]);
-    if (freed != self) pthread_barrier_wait(&barrier);
-  }
-  return NULL;
+    uint64_t self = *(uint64_t *)context;
+    struct random_stream random = random_seeded(self);
+    uint64_t freed = arguments[5].value ? (self + 1) % arguments[1].value : self;
+    for (uint64_t round = 0; round < arguments[2].value; round++) {
+        array_fill(arrays[self], &random);
+        if (freed != self) pthread_barrier_wait(&barrier);
+        array_free(arrays[freed]);
+        if (freed != self) pthread_barrier_wait(&barrier);
+    }
+    return NULL;
 }
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "Bulk allocation, then bulk free in a given order.", arguments,
-                  sizeof arguments / sizeof *arguments);
-  static uint64_t numbers[THREADS_MOST];
-  uint64_t threads = arguments[1].value;
-  pthread_barrier_init(&barrier, NULL, (unsigned)threads);
-  for (uint64_t t = 0; t < threads; t++) {
-    numbers[t] = t;
-    arrays[t] = (struct block *)table_new(arguments[3].value, sizeof(struct block));
-  }
-  double started_s = time_now_s();
-  threads_run(threads, work, numbers, sizeof *numbers);
-  report_print(threads * arguments[2].value * arguments[3].value, started_s);
-  for (uint64_t t = 0; t < threads; t++) free(arrays[t]);
-  return 0;
+    arguments_parse(argc, argv, "Bulk allocation, then bulk free in a given order.", arguments,
+                    sizeof arguments / sizeof *arguments);
+    static uint64_t numbers[THREADS_MOST];
+    uint64_t threads = arguments[1].value;
+    pthread_barrier_init(&barrier, NULL, (unsigned)threads);
+    for (uint64_t t = 0; t < threads; t++) {
+        numbers[t] = t;
+        arrays[t] = (struct block *)table_new(arguments[3].value, sizeof(struct block));
+    }
+    double started_s = time_now_s();
+    threads_run(threads, work, numbers, sizeof *numbers);
+    report_print(threads * arguments[2].value * arguments[3].value, started_s);
+    for (uint64_t t = 0; t < threads; t++) free(arrays[t]);
+    return 0;
 }

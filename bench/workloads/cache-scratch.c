@@ -9,6 +9,6 @@
 #include "sharing.h"
 
 int main(int argc, char **argv) {
-  sharing_run(argc, argv, "Passive false sharing: threads free neighbours, then write.", 1);
-  return 0;
+    sharing_run(argc, argv, "Passive false sharing: threads free neighbours, then write.", 1);
+    return 0;
 }

@@ -7,6 +7,6 @@
 #include "sharing.h"
 
 int main(int argc, char **argv) {
-  sharing_run(argc, argv, "Active false sharing: threads allocate side by side and write.", 0);
-  return 0;
+    sharing_run(argc, argv, "Active false sharing: threads allocate side by side and write.", 0);
+    return 0;
 }

@@ -17,39 +17,39 @@ static struct argument arguments[] = {
 };
 
 struct block {
-  void *address;
-  size_t bytes;
+    void *address;
+    size_t bytes;
 };
 
 static struct block block_random(struct random_stream *random) {
-  size_t bytes = random_between(random, arguments[2].value, arguments[3].value);
-  return (struct block){block_new(bytes), bytes};
+    size_t bytes = random_between(random, arguments[2].value, arguments[3].value);
+    return (struct block){block_new(bytes), bytes};
 }
 
 static void *churn(void *context) {
-  struct random_stream random = random_seeded(*(uint64_t *)context);
-  uint64_t live = arguments[0].value;
-  struct block *blocks = (struct block *)table_new(live, sizeof *blocks);
-  for (uint64_t b = 0; b < live; b++) blocks[b] = block_random(&random);
-  for (uint64_t i = 0; i < arguments[1].value; i++) {
-    struct block *block = &blocks[random_below(&random, live)];
-    block_delete(block->address, block->bytes);
-    *block = block_random(&random);
-  }
-  for (uint64_t b = 0; b < live; b++) block_delete(blocks[b].address, blocks[b].bytes);
-  free(blocks);
-  return NULL;
+    struct random_stream random = random_seeded(*(uint64_t *)context);
+    uint64_t live = arguments[0].value;
+    struct block *blocks = (struct block *)table_new(live, sizeof *blocks);
+    for (uint64_t b = 0; b < live; b++) blocks[b] = block_random(&random);
+    for (uint64_t i = 0; i < arguments[1].value; i++) {
+        struct block *block = &blocks[random_below(&random, live)];
+        block_delete(block->address, block->bytes);
+        *block = block_random(&random);
+    }
+    for (uint64_t b = 0; b < live; b++) block_delete(blocks[b].address, blocks[b].bytes);
+    free(blocks);
+    return NULL;
 }
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "Random replacement among a number of live blocks.", arguments,
-                  sizeof arguments / sizeof *arguments);
-  if (arguments[2].value > arguments[3].value) workload_misuse("smallest is above largest");
-  static uint64_t seeds[THREADS_MOST];
-  for (uint64_t t = 0; t < arguments[4].value; t++) seeds[t] = arguments[5].value + t;
+    arguments_parse(argc, argv, "Random replacement among a number of live blocks.", arguments,
+                    sizeof arguments / sizeof *arguments);
+    if (arguments[2].value > arguments[3].value) workload_misuse("smallest is above largest");
+    static uint64_t seeds[THREADS_MOST];
+    for (uint64_t t = 0; t < arguments[4].value; t++) seeds[t] = arguments[5].value + t;
 
-  double started_s = time_now_s();
-  threads_run(arguments[4].value, churn, seeds, sizeof *seeds);
-  report_print(arguments[4].value * (arguments[0].value + arguments[1].value), started_s);
-  return 0;
+    double started_s = time_now_s();
+    threads_run(arguments[4].value, churn, seeds, sizeof *seeds);
+    report_print(arguments[4].value * (arguments[0].value + arguments[1].value), started_s);
+    return 0;
 }

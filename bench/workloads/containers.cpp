@@ -21,75 +21,76 @@ argument arguments[] = {
 };
 
 std::string word_of(uint64_t number) {
-  std::string word = "entry-" + std::to_string(number);
-  // A third of the words is longer than what fits into the string object itself.
-  if (number % 3 == 0) word.append(number % 64, 'x');
-  return word;
+    std::string word = "entry-" + std::to_string(number);
+    // A third of the words is longer than what fits into the string object itself.
+    if (number % 3 == 0) word.append(number % 64, 'x');
+    return word;
 }
 
 struct Node {
-  explicit Node(uint64_t number) : name(word_of(number)), number(number) {}
-  std::string name;
-  uint64_t number;
-  std::shared_ptr<Node> before;
+    explicit Node(uint64_t number) : name(word_of(number)), number(number) {}
+    std::string name;
+    uint64_t number;
+    std::shared_ptr<Node> before;
 };
 
 class Program {
- public:
-  explicit Program(uint64_t seed) : random_(random_seeded(seed)) {}
+  public:
+    explicit Program(uint64_t seed) : random_(random_seeded(seed)) {}
 
-  void fill(uint64_t entries) {
-    for (uint64_t i = 0; i < entries; i++) {
-      uint64_t number = random_next(&random_) >> 20;
-      vectors_[word_of(number)].push_back(number);
-      names_.emplace(number, word_of(number));
-      queue_.push_back(word_of(i));
-      if (queue_.size() > entries / 2) queue_.pop_front();
-      auto node = std::make_shared<Node>(number);
-      if (!nodes_.empty()) node->before = nodes_[random_below(&random_, nodes_.size())];
-      nodes_.push_back(std::move(node));
+    void fill(uint64_t entries) {
+        for (uint64_t i = 0; i < entries; i++) {
+            uint64_t number = random_next(&random_) >> 20;
+            vectors_[word_of(number)].push_back(number);
+            names_.emplace(number, word_of(number));
+            queue_.push_back(word_of(i));
+            if (queue_.size() > entries / 2) queue_.pop_front();
+            auto node = std::make_shared<Node>(number);
+            if (!nodes_.empty()) node->before = nodes_[random_below(&random_, nodes_.size())];
+            nodes_.push_back(std::move(node));
+        }
     }
-  }
 
-  void erase_half() {
-    for (auto entry = vectors_.begin(); entry != vectors_.end();)
-      entry = random_below(&random_, 2) ? vectors_.erase(entry) : std::next(entry);
-    for (auto entry = names_.begin(); entry != names_.end();)
-      entry = random_below(&random_, 2) ? names_.erase(entry) : std::next(entry);
-    for (auto &node : nodes_) node->before.reset();
-    nodes_.resize(nodes_.size() / 2);
-  }
+    void erase_half() {
+        for (auto entry = vectors_.begin(); entry != vectors_.end();)
+            entry = random_below(&random_, 2) ? vectors_.erase(entry) : std::next(entry);
+        for (auto entry = names_.begin(); entry != names_.end();)
+            entry = random_below(&random_, 2) ? names_.erase(entry) : std::next(entry);
+        for (auto &node : nodes_) node->before.reset();
+        nodes_.resize(nodes_.size() / 2);
+    }
 
-  // Every name must still be that of its number.
-  void verify() const {
-    for (const auto &[number, name] : names_)
-      if (name != word_of(number)) workload_fail("a string lost its contents: %s", name.c_str());
-    for (const auto &node : nodes_)
-      if (node->name != word_of(node->number))
-        workload_fail("a node lost its contents: %s", node->name.c_str());
-  }
+    // Every name must still be that of its number.
+    void verify() const {
+        for (const auto &[number, name] : names_)
+            if (name != word_of(number))
+                workload_fail("a string lost its contents: %s", name.c_str());
+        for (const auto &node : nodes_)
+            if (node->name != word_of(node->number))
+                workload_fail("a node lost its contents: %s", node->name.c_str());
+    }
 
- private:
-  random_stream random_;
-  std::map<std::string, std::vector<uint64_t>> vectors_;
-  std::unordered_map<uint64_t, std::string> names_;
-  std::list<std::string> queue_;
-  std::vector<std::shared_ptr<Node>> nodes_;
+  private:
+    random_stream random_;
+    std::map<std::string, std::vector<uint64_t>> vectors_;
+    std::unordered_map<uint64_t, std::string> names_;
+    std::list<std::string> queue_;
+    std::vector<std::shared_ptr<Node>> nodes_;
 };
 
 }  // namespace
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "Maps, hash maps, lists, strings and shared pointers.", arguments,
-                  sizeof arguments / sizeof *arguments);
-  double started_s = time_now_s();
-  for (uint64_t round = 0; round < arguments[0].value; round++) {
-    Program program(round);
-    program.fill(arguments[1].value);
-    program.erase_half();
-    program.fill(arguments[1].value);
-    program.verify();
-  }
-  report_print(arguments[0].value * arguments[1].value * 2, started_s);
-  return 0;
+    arguments_parse(argc, argv, "Maps, hash maps, lists, strings and shared pointers.", arguments,
+                    sizeof arguments / sizeof *arguments);
+    double started_s = time_now_s();
+    for (uint64_t round = 0; round < arguments[0].value; round++) {
+        Program program(round);
+        program.fill(arguments[1].value);
+        program.erase_half();
+        program.fill(arguments[1].value);
+        program.verify();
+    }
+    report_print(arguments[0].value * arguments[1].value * 2, started_s);
+    return 0;
 }

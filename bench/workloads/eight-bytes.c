@@ -13,33 +13,33 @@ static struct argument arguments[] = {
 };
 
 static uint64_t resident_bytes(void) {
-  FILE *file = fopen("/proc/self/status", "r");
-  if (!file) workload_fail("cannot read /proc/self/status: %s", strerror(errno));
-  char line[256];
-  unsigned long long kib = 0;
-  while (fgets(line, sizeof line, file) && sscanf(line, "VmRSS: %llu", &kib) != 1) continue;
-  fclose(file);
-  return kib * 1024;
+    FILE *file = fopen("/proc/self/status", "r");
+    if (!file) workload_fail("cannot read /proc/self/status: %s", strerror(errno));
+    char line[256];
+    unsigned long long kib = 0;
+    while (fgets(line, sizeof line, file) && sscanf(line, "VmRSS: %llu", &kib) != 1) continue;
+    fclose(file);
+    return kib * 1024;
 }
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "Very many very small objects, and what one costs in memory.",
-                  arguments, sizeof arguments / sizeof *arguments);
-  uint64_t count = arguments[0].value;
-  size_t bytes = arguments[1].value;
-  void **objects = (void **)table_new(count, sizeof *objects);
-  memset(objects, 0xFF, count * sizeof *objects);
-  uint64_t resident_before = arguments[2].value ? resident_bytes() : 0;
+    arguments_parse(argc, argv, "Very many very small objects, and what one costs in memory.",
+                    arguments, sizeof arguments / sizeof *arguments);
+    uint64_t count = arguments[0].value;
+    size_t bytes = arguments[1].value;
+    void **objects = (void **)table_new(count, sizeof *objects);
+    memset(objects, 0xFF, count * sizeof *objects);
+    uint64_t resident_before = arguments[2].value ? resident_bytes() : 0;
 
-  double started_s = time_now_s();
-  for (uint64_t i = 0; i < count; i++) objects[i] = block_new(bytes);
-  if (arguments[2].value) {
-    uint64_t grown = resident_bytes() - resident_before;
-    printf("%s: %.3f resident bytes for each object of %zu bytes\n", workload_name,
-           (double)grown / (double)count, bytes);
-  }
-  for (uint64_t i = 0; i < count; i++) block_delete(objects[i], bytes);
-  report_print(count, started_s);
-  free(objects);
-  return 0;
+    double started_s = time_now_s();
+    for (uint64_t i = 0; i < count; i++) objects[i] = block_new(bytes);
+    if (arguments[2].value) {
+        uint64_t grown = resident_bytes() - resident_before;
+        printf("%s: %.3f resident bytes for each object of %zu bytes\n", workload_name,
+               (double)grown / (double)count, bytes);
+    }
+    for (uint64_t i = 0; i < count; i++) block_delete(objects[i], bytes);
+    report_print(count, started_s);
+    free(objects);
+    return 0;
 }

@@ -22,36 +22,36 @@ static struct argument arguments[] = {
 static size_t sizes[SIZES];
 
 static void pairs_run(uint64_t pairs) {
-  for (uint64_t i = 0; i < pairs; i++) {
-    size_t bytes = sizes[i % SIZES];
-    block_delete(block_new(bytes), bytes);
-  }
+    for (uint64_t i = 0; i < pairs; i++) {
+        size_t bytes = sizes[i % SIZES];
+        block_delete(block_new(bytes), bytes);
+    }
 }
 
 static void fifo_run(uint64_t pairs) {
-  void *blocks[FIFO_BLOCKS] = {NULL};
-  /* SIZES is a multiple of FIFO_BLOCKS, so the block at a place always is of the size drawn for the
-   * turn FIFO_BLOCKS before. */
-  for (uint64_t i = 0; i < pairs + FIFO_BLOCKS; i++) {
-    void **place = &blocks[i % FIFO_BLOCKS];
-    if (i >= FIFO_BLOCKS) block_delete(*place, sizes[(i - FIFO_BLOCKS) % SIZES]);
-    if (i < pairs) *place = block_new(sizes[i % SIZES]);
-  }
+    void *blocks[FIFO_BLOCKS] = {NULL};
+    /* SIZES is a multiple of FIFO_BLOCKS, so the block at a place always is of the size drawn for
+     * the turn FIFO_BLOCKS before. */
+    for (uint64_t i = 0; i < pairs + FIFO_BLOCKS; i++) {
+        void **place = &blocks[i % FIFO_BLOCKS];
+        if (i >= FIFO_BLOCKS) block_delete(*place, sizes[(i - FIFO_BLOCKS) % SIZES]);
+        if (i < pairs) *place = block_new(sizes[i % SIZES]);
+    }
 }
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "Pairs of malloc and free with next to nothing else alive.",
-                  arguments, sizeof arguments / sizeof *arguments);
-  struct random_stream random = random_seeded(1);
-  for (size_t i = 0; i < SIZES; i++) {
-    int same = arguments[0].value == WAY_SAME;
-    sizes[i] = same ? arguments[2].value : random_between(&random, 1, arguments[2].value);
-  }
-  double started_s = time_now_s();
-  if (arguments[0].value == WAY_FIFO)
-    fifo_run(arguments[1].value);
-  else
-    pairs_run(arguments[1].value);
-  report_print(arguments[1].value, started_s);
-  return 0;
+    arguments_parse(argc, argv, "Pairs of malloc and free with next to nothing else alive.",
+                    arguments, sizeof arguments / sizeof *arguments);
+    struct random_stream random = random_seeded(1);
+    for (size_t i = 0; i < SIZES; i++) {
+        int same = arguments[0].value == WAY_SAME;
+        sizes[i] = same ? arguments[2].value : random_between(&random, 1, arguments[2].value);
+    }
+    double started_s = time_now_s();
+    if (arguments[0].value == WAY_FIFO)
+        fifo_run(arguments[1].value);
+    else
+        pairs_run(arguments[1].value);
+    report_print(arguments[1].value, started_s);
+    return 0;
 }

@@ -12,17 +12,17 @@ static struct argument arguments[] = {
 };
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "malloc(i * 4) and free for i up to a number.", arguments,
-                  sizeof arguments / sizeof *arguments);
-  double started_s = time_now_s();
-  for (uint64_t i = 1; i <= arguments[0].value; i++) {
-    void *block = block_found(malloc(i * 4), i * 4);
-    if (arguments[1].value) {
-      block_write(block, i * 4);
-      block_verify(block, i * 4);
+    arguments_parse(argc, argv, "malloc(i * 4) and free for i up to a number.", arguments,
+                    sizeof arguments / sizeof *arguments);
+    double started_s = time_now_s();
+    for (uint64_t i = 1; i <= arguments[0].value; i++) {
+        void *block = block_found(malloc(i * 4), i * 4);
+        if (arguments[1].value) {
+            block_write(block, i * 4);
+            block_verify(block, i * 4);
+        }
+        free(block);
     }
-    free(block);
-  }
-  report_print(arguments[0].value, started_s);
-  return 0;
+    report_print(arguments[0].value, started_s);
+    return 0;
 }

@@ -25,38 +25,38 @@ static uint64_t size_most;
 static uint64_t bins_each;
 
 static void churn(uint64_t number) {
-  struct random_stream random = random_seeded(number ^ actions_each * size_most ^ bins_each);
-  struct bin *bins = (struct bin *)table_new(bins_each, sizeof *bins);
-  for (uint64_t b = 0; b < bins_each; b++) {
-    if (random_below(&random, 2) == 0)
-      bin_alloc(&bins[b], random_between(&random, 1, size_most), random_next(&random));
-  }
-  for (uint64_t done = 0; done <= actions_each;) {
-    uint64_t frees = random_below(&random, ACTIONS_MOST);
-    for (uint64_t i = 0; i < frees; i++) bin_free(&bins[random_below(&random, bins_each)]);
-    uint64_t refills = random_below(&random, ACTIONS_MOST);
-    for (uint64_t i = 0; i < refills; i++) {
-      struct bin *bin = &bins[random_below(&random, bins_each)];
-      bin_alloc(bin, random_between(&random, 1, size_most), random_next(&random) >> 32);
+    struct random_stream random = random_seeded(number ^ actions_each * size_most ^ bins_each);
+    struct bin *bins = (struct bin *)table_new(bins_each, sizeof *bins);
+    for (uint64_t b = 0; b < bins_each; b++) {
+        if (random_below(&random, 2) == 0)
+            bin_alloc(&bins[b], random_between(&random, 1, size_most), random_next(&random));
     }
-    done += frees + refills;
-  }
-  for (uint64_t b = 0; b < bins_each; b++) bin_free(&bins[b]);
-  free(bins);
+    for (uint64_t done = 0; done <= actions_each;) {
+        uint64_t frees = random_below(&random, ACTIONS_MOST);
+        for (uint64_t i = 0; i < frees; i++) bin_free(&bins[random_below(&random, bins_each)]);
+        uint64_t refills = random_below(&random, ACTIONS_MOST);
+        for (uint64_t i = 0; i < refills; i++) {
+            struct bin *bin = &bins[random_below(&random, bins_each)];
+            bin_alloc(bin, random_between(&random, 1, size_most), random_next(&random) >> 32);
+        }
+        done += frees + refills;
+    }
+    for (uint64_t b = 0; b < bins_each; b++) bin_free(&bins[b]);
+    free(bins);
 }
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "ptmalloc's t-test1: random churn over private bins.", arguments,
-                  sizeof arguments / sizeof *arguments);
-  uint64_t parallel = arguments[1].value;
-  actions_each = arguments[2].value;
-  size_most = arguments[3].value;
-  bins_each = arguments[4].value;
-  if (bins_each == 0) bins_each = BINS_BUDGET_BYTES / (size_most * parallel);
-  if (bins_each < 4) bins_each = 4;
+    arguments_parse(argc, argv, "ptmalloc's t-test1: random churn over private bins.", arguments,
+                    sizeof arguments / sizeof *arguments);
+    uint64_t parallel = arguments[1].value;
+    actions_each = arguments[2].value;
+    size_most = arguments[3].value;
+    bins_each = arguments[4].value;
+    if (bins_each == 0) bins_each = BINS_BUDGET_BYTES / (size_most * parallel);
+    if (bins_each < 4) bins_each = 4;
 
-  double started_s = time_now_s();
-  thread_relay_run(arguments[0].value, parallel, churn);
-  report_print(arguments[0].value * actions_each, started_s);
-  return 0;
+    double started_s = time_now_s();
+    thread_relay_run(arguments[0].value, parallel, churn);
+    report_print(arguments[0].value * actions_each, started_s);
+    return 0;
 }

@@ -15,25 +15,25 @@ static struct argument arguments[] = {
 };
 
 static void *live(void *unused) {
-  void *blocks[1000];
-  for (uint64_t b = 0; b < arguments[2].value; b++) blocks[b] = block_new(arguments[3].value);
-  for (uint64_t b = 0; b < arguments[2].value; b++) block_delete(blocks[b], arguments[3].value);
-  return unused;
+    void *blocks[1000];
+    for (uint64_t b = 0; b < arguments[2].value; b++) blocks[b] = block_new(arguments[3].value);
+    for (uint64_t b = 0; b < arguments[2].value; b++) block_delete(blocks[b], arguments[3].value);
+    return unused;
 }
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "Threads that start, allocate, free and end.", arguments,
-                  sizeof arguments / sizeof *arguments);
-  uint64_t parallel = arguments[1].value;
-  static char unused[THREADS_MOST];
-  double started_s = time_now_s();
-  uint64_t started = 0;
-  while (started < arguments[0].value) {
-    uint64_t left = arguments[0].value - started;
-    uint64_t now = left < parallel ? left : parallel;
-    threads_run(now, live, unused, 1);
-    started += now;
-  }
-  report_print(started, started_s);
-  return 0;
+    arguments_parse(argc, argv, "Threads that start, allocate, free and end.", arguments,
+                    sizeof arguments / sizeof *arguments);
+    uint64_t parallel = arguments[1].value;
+    static char unused[THREADS_MOST];
+    double started_s = time_now_s();
+    uint64_t started = 0;
+    while (started < arguments[0].value) {
+        uint64_t left = arguments[0].value - started;
+        uint64_t now = left < parallel ? left : parallel;
+        threads_run(now, live, unused, 1);
+        started += now;
+    }
+    report_print(started, started_s);
+    return 0;
 }

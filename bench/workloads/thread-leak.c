@@ -15,40 +15,40 @@ static struct argument arguments[] = {
 };
 
 struct leaker {
-  uint64_t seed;
-  void **blocks;
+    uint64_t seed;
+    void **blocks;
 };
 
 static void *leak(void *context) {
-  struct leaker *leaker = (struct leaker *)context;
-  struct random_stream random = random_seeded(leaker->seed);
-  leaker->blocks = (void **)table_new(arguments[2].value, sizeof(void *));
-  for (uint64_t b = 0; b < arguments[2].value; b++)
-    leaker->blocks[b] = sized_new(random_size_log(&random, 4, 11));
-  return NULL;
+    struct leaker *leaker = (struct leaker *)context;
+    struct random_stream random = random_seeded(leaker->seed);
+    leaker->blocks = (void **)table_new(arguments[2].value, sizeof(void *));
+    for (uint64_t b = 0; b < arguments[2].value; b++)
+        leaker->blocks[b] = sized_new(random_size_log(&random, 4, 11));
+    return NULL;
 }
 
 static void leak_free(struct leaker *leaker) {
-  if (!leaker->blocks) return;
-  for (uint64_t b = 0; b < arguments[2].value; b++) sized_delete(leaker->blocks[b]);
-  free(leaker->blocks);
-  leaker->blocks = NULL;
+    if (!leaker->blocks) return;
+    for (uint64_t b = 0; b < arguments[2].value; b++) sized_delete(leaker->blocks[b]);
+    free(leaker->blocks);
+    leaker->blocks = NULL;
 }
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "Threads end and leave their blocks to the main thread.", arguments,
-                  sizeof arguments / sizeof *arguments);
-  static struct leaker leakers[ROUNDS_KEPT][THREADS_MOST];
-  uint64_t threads = arguments[0].value;
-  double started_s = time_now_s();
-  for (uint64_t round = 0; round < arguments[1].value + ROUNDS_KEPT; round++) {
-    struct leaker *row = leakers[round % ROUNDS_KEPT];
-    for (uint64_t t = 0; t < threads; t++) {
-      leak_free(&row[t]);
-      row[t].seed = round * THREADS_MOST + t;
+    arguments_parse(argc, argv, "Threads end and leave their blocks to the main thread.", arguments,
+                    sizeof arguments / sizeof *arguments);
+    static struct leaker leakers[ROUNDS_KEPT][THREADS_MOST];
+    uint64_t threads = arguments[0].value;
+    double started_s = time_now_s();
+    for (uint64_t round = 0; round < arguments[1].value + ROUNDS_KEPT; round++) {
+        struct leaker *row = leakers[round % ROUNDS_KEPT];
+        for (uint64_t t = 0; t < threads; t++) {
+            leak_free(&row[t]);
+            row[t].seed = round * THREADS_MOST + t;
+        }
+        if (round < arguments[1].value) threads_run(threads, leak, row, sizeof *row);
     }
-    if (round < arguments[1].value) threads_run(threads, leak, row, sizeof *row);
-  }
-  report_print(threads * arguments[1].value * arguments[2].value, started_s);
-  return 0;
+    report_print(threads * arguments[1].value * arguments[2].value, started_s);
+    return 0;
 }

@@ -21,16 +21,16 @@ static struct argument arguments[] = {
 
 /* A batch is a list whose links stand in the blocks; a lost link or count tells a broken malloc. */
 struct block {
-  struct block *next;
+    struct block *next;
 };
 
 struct queue {
-  pthread_mutex_t lock;
-  pthread_cond_t filled;
-  pthread_cond_t drained;
-  size_t first;
-  size_t count;
-  struct block *batches[QUEUE_CAPACITY];
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    pthread_cond_t drained;
+    size_t first;
+    size_t count;
+    struct block *batches[QUEUE_CAPACITY];
 };
 
 static struct queue queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -38,74 +38,74 @@ static struct queue queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
                              .drained = PTHREAD_COND_INITIALIZER};
 
 static void queue_put(struct block *batch) {
-  pthread_mutex_lock(&queue.lock);
-  while (queue.count == QUEUE_CAPACITY) pthread_cond_wait(&queue.drained, &queue.lock);
-  queue.batches[(queue.first + queue.count++) % QUEUE_CAPACITY] = batch;
-  pthread_cond_signal(&queue.filled);
-  pthread_mutex_unlock(&queue.lock);
+    pthread_mutex_lock(&queue.lock);
+    while (queue.count == QUEUE_CAPACITY) pthread_cond_wait(&queue.drained, &queue.lock);
+    queue.batches[(queue.first + queue.count++) % QUEUE_CAPACITY] = batch;
+    pthread_cond_signal(&queue.filled);
+    pthread_mutex_unlock(&queue.lock);
 }
 
 static struct block *queue_take(void) {
-  pthread_mutex_lock(&queue.lock);
-  while (queue.count == 0) pthread_cond_wait(&queue.filled, &queue.lock);
-  struct block *batch = queue.batches[queue.first];
-  queue.first = (queue.first + 1) % QUEUE_CAPACITY;
-  queue.count--;
-  pthread_cond_signal(&queue.drained);
-  pthread_mutex_unlock(&queue.lock);
-  return batch;
+    pthread_mutex_lock(&queue.lock);
+    while (queue.count == 0) pthread_cond_wait(&queue.filled, &queue.lock);
+    struct block *batch = queue.batches[queue.first];
+    queue.first = (queue.first + 1) % QUEUE_CAPACITY;
+    queue.count--;
+    pthread_cond_signal(&queue.drained);
+    pthread_mutex_unlock(&queue.lock);
+    return batch;
 }
 
 struct worker {
-  int consumes;
-  uint64_t number;
+    int consumes;
+    uint64_t number;
 };
 
 static struct block *batch_new(struct random_stream *random) {
-  struct block *batch = NULL;
-  for (uint64_t i = 0; i < arguments[2].value; i++) {
-    size_t bytes = arguments[3].value ? (size_t)8 << random_below(random, 9) : 64;
-    struct block *block = (struct block *)block_found(malloc(bytes), bytes);
-    block->next = batch;
-    batch = block;
-  }
-  return batch;
+    struct block *batch = NULL;
+    for (uint64_t i = 0; i < arguments[2].value; i++) {
+        size_t bytes = arguments[3].value ? (size_t)8 << random_below(random, 9) : 64;
+        struct block *block = (struct block *)block_found(malloc(bytes), bytes);
+        block->next = batch;
+        batch = block;
+    }
+    return batch;
 }
 
 static void batch_delete(struct block *batch) {
-  uint64_t count = 0;
-  while (batch) {
-    struct block *next = batch->next;
-    free(batch);
-    batch = next;
-    count++;
-  }
-  if (count != arguments[2].value)
-    workload_fail("a batch of %llu blocks has %llu", (unsigned long long)arguments[2].value,
-                  (unsigned long long)count);
+    uint64_t count = 0;
+    while (batch) {
+        struct block *next = batch->next;
+        free(batch);
+        batch = next;
+        count++;
+    }
+    if (count != arguments[2].value)
+        workload_fail("a batch of %llu blocks has %llu", (unsigned long long)arguments[2].value,
+                      (unsigned long long)count);
 }
 
 static void *work(void *context) {
-  struct worker *worker = (struct worker *)context;
-  struct random_stream random = random_seeded(worker->number);
-  for (uint64_t i = 0; i < arguments[1].value; i++) {
-    if (worker->consumes)
-      batch_delete(queue_take());
-    else
-      queue_put(batch_new(&random));
-  }
-  return NULL;
+    struct worker *worker = (struct worker *)context;
+    struct random_stream random = random_seeded(worker->number);
+    for (uint64_t i = 0; i < arguments[1].value; i++) {
+        if (worker->consumes)
+            batch_delete(queue_take());
+        else
+            queue_put(batch_new(&random));
+    }
+    return NULL;
 }
 
 int main(int argc, char **argv) {
-  arguments_parse(argc, argv, "Producers allocate batches that consumers free.", arguments,
-                  sizeof arguments / sizeof *arguments);
-  static struct worker workers[THREADS_MOST];
-  size_t count = 2 * arguments[0].value;
-  for (size_t i = 0; i < count; i++) workers[i] = (struct worker){(int)(i % 2), i};
+    arguments_parse(argc, argv, "Producers allocate batches that consumers free.", arguments,
+                    sizeof arguments / sizeof *arguments);
+    static struct worker workers[THREADS_MOST];
+    size_t count = 2 * arguments[0].value;
+    for (size_t i = 0; i < count; i++) workers[i] = (struct worker){(int)(i % 2), i};
 
-  double started_s = time_now_s();
-  threads_run(count, work, workers, sizeof *workers);
-  report_print(arguments[0].value * arguments[1].value * arguments[2].value, started_s);
-  return 0;
+    double started_s = time_now_s();
+    threads_run(count, work, workers, sizeof *workers);
+    report_print(arguments[0].value * arguments[1].value * arguments[2].value, started_s);
+    return 0;
 }
