@@ -28,10 +28,9 @@ def paint(text, verdict):
 class Table:
     """Rows printed as they come, so that a slow rule is seen to be at work."""
 
-    def __init__(self, first, width, counted="rules"):
+    def __init__(self, first, width):
         self.width = width
         self.counts = {"pass": 0, "fail": 0, "skip": 0}
-        self.counted = counted
         print(f"{first:<{width}}  verdict  seconds  details")
         print(f"{'-' * width}  -------  -------  {'-' * 40}")
 
