@@ -102,10 +102,12 @@ def rows_plot(analysis, metric):
     axes.axvline(1.0, color="#333333", linewidth=1)
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(right=RATIO_MOST * 1.05)
-    lowest = axes.get_xlim()[0]
-    plain_log_axis(axes.xaxis, [tick for tick in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5,
-                                                  2, 3, 4) if tick >= lowest])
+    least = min(ratio.value for row in rows
+                for ratio in analysis.comparisons[row, metric].ratios.values())
+    left = min(0.7, least) * 0.95
+    axes.set_xlim(left, RATIO_MOST * 1.05)
+    plain_log_axis(axes.xaxis, [tick for tick in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1, 1.2, 1.5,
+                                                  2, 3, 4) if tick >= left])
     axes.tick_params(axis="x", top=True, labeltop=True)
     axes.set_xlabel(f"ratio to the row's best peer (dots at {RATIO_MOST:g} are at it or beyond)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1 + 1.3 / len(rows) + 0.05), ncols=6,
