@@ -12,6 +12,7 @@ Examples:
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -49,6 +50,7 @@ def measure(options):
     from harness.campaign import Campaign
     from harness.machine import machine_facts
     from harness.rows import load_rows, select_rows
+    from harness.takeover import check_takes_over
     from harness.terminal import Reporter
 
     build_workloads()
@@ -56,6 +58,9 @@ def measure(options):
     rows = select_rows(load_rows(), options.rows, quick)
     allocators = (named_allocators(options.allocators.split(",")) if options.allocators
                   else default_allocators(quick))
+    for allocator in allocators:
+        if allocator.library:
+            check_takes_over(allocator.library, allocator.assignments())
     facts = machine_facts()
     seed = options.seed if options.seed is not None else int(time.time())
     minutes = options.minutes or (QUICK_MINUTES if quick else FULL_MINUTES)
@@ -93,6 +98,9 @@ def report(raw, out):
 def main():
     options = arguments()
     enter_venv()
+    # Both end a campaign tidily, even where a shell started it with interrupts ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         if options.report:
             raw = json.loads((options.report / "raw.json").read_text())
@@ -101,6 +109,8 @@ def main():
             report(measure(options), options.out)
     except BenchError as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted before there was anything to report")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,16 @@ static long long microseconds(struct timeval span) {
     return (long long)span.tv_sec * ONE_MILLION + span.tv_usec;
 }
 
+/* A child's end; and being told to stop, which ends the program like a timeout. */
+static sigset_t awaited_signals(void) {
+    sigset_t awaited;
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGCHLD);
+    sigaddset(&awaited, SIGINT);
+    sigaddset(&awaited, SIGTERM);
+    return awaited;
+}
+
 /* In the child: a process group of its own, so that a timeout reaches all of it. */
 static void become_program(char **words, char **assignments, int assignment_count, char *program) {
     sigset_t none;
@@ -70,10 +80,8 @@ static void kill_descendants(pid_t group) {
  * is repeated, since the children of a killed process become ours only when it has ended.
  */
 static int wait_for_all(pid_t child, long long deadline_us, int *status, long long *ended_us) {
-    sigset_t child_signal;
+    sigset_t awaited = awaited_signals();
     int timed_out = 0, is_running = 1;
-    sigemptyset(&child_signal);
-    sigaddset(&child_signal, SIGCHLD);
     for (;;) {
         int one_status;
         pid_t ended = waitpid(-1, &one_status, WNOHANG);
@@ -92,7 +100,10 @@ static int wait_for_all(pid_t child, long long deadline_us, int *status, long lo
             left_us = KILL_INTERVAL_US;
         }
         struct timespec left = {left_us / ONE_MILLION, left_us % ONE_MILLION * 1000};
-        sigtimedwait(&child_signal, NULL, &left);
+        int signal = sigtimedwait(&awaited, NULL, &left);
+        if (signal == SIGINT || signal == SIGTERM) {
+            deadline_us = 0;
+        }
     }
 }
 
@@ -125,11 +136,10 @@ int main(int argc, char **argv) {
     }
     long long limit_us = (long long)(atof(argv[1]) * ONE_MILLION);
 
-    sigset_t child_signal;
-    sigemptyset(&child_signal);
-    sigaddset(&child_signal, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child_signal, NULL);
+    sigset_t awaited = awaited_signals();
+    sigprocmask(SIG_BLOCK, &awaited, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
 
     long long started_us = now_us(), ended_us = started_us;
     pid_t child = fork();

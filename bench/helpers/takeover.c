@@ -18,21 +18,17 @@ static const char *const functions[] = {
 static const char *file_of(const char *function) {
     void *address = dlsym(RTLD_DEFAULT, function);
     Dl_info where;
-    if (address == NULL)
-        return "-";
-    if (dladdr(address, &where) == 0 || where.dli_fname == NULL)
-        return "?";
+    if (address == NULL) return "-";
+    if (dladdr(address, &where) == 0 || where.dli_fname == NULL) return "?";
     return where.dli_fname;
 }
 
 int main(void) {
     char *block = malloc(1000);
-    if (block == NULL)
-        return 1;
+    if (block == NULL) return 1;
     memset(block, 1, 1000);
     block = realloc(block, 5000);
-    if (block == NULL || block[999] != 1)
-        return 1;
+    if (block == NULL || block[999] != 1) return 1;
     free(block);
 
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
