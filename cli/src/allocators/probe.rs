@@ -1,0 +1,57 @@
+//! Starts the tool anew with a library preloaded, to see that it loads and serves a program.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use nix::unistd::alarm;
+use serde::{Deserialize, Serialize};
+
+use crate::child::Outcome;
+use crate::environment;
+
+/// A probe takes milliseconds; an allocator that hangs is ended after this.
+const PATIENCE_SECONDS: u32 = 10;
+
+/// What a process knows of the allocator that it runs on.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ProbeAnswer {
+    pub malloc_from: Option<String>,
+    pub version: Option<String>,
+}
+
+/// Runs the tool under `library`; an error says why that did not work.
+pub fn probe(library: &Path) -> Result<ProbeAnswer> {
+    let mut command = Command::new(env::current_exe().context("cannot find the tool itself")?);
+    command.arg("probe-allocator").stdin(Stdio::null());
+    environment::preload(&mut command, library, OsStr::new(""))?;
+    // SAFETY: alarm is a system call, as is right between fork and exec.
+    unsafe { command.pre_exec(set_alarm) };
+    let output = command.output().context("cannot start the tool itself")?;
+
+    let outcome = Outcome::of(output.status);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let complaint = complaint.lines().next().unwrap_or_default();
+    if !outcome.is_success() {
+        bail!("a program under it ended with {outcome} {complaint}");
+    }
+    let answer: ProbeAnswer =
+        serde_json::from_slice(&output.stdout).context("a program under it said nonsense")?;
+    let is_serving = answer
+        .malloc_from
+        .as_deref()
+        .is_some_and(|file| Path::new(file) == library);
+    if !is_serving {
+        bail!("it does not take the place of malloc {complaint}");
+    }
+    Ok(answer)
+}
+
+fn set_alarm() -> io::Result<()> {
+    alarm::set(PATIENCE_SECONDS);
+    Ok(())
+}

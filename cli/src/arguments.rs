@@ -1,0 +1,77 @@
+//! The command line as a whole; each verb's own options stand in its file.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::environment::Setting;
+use crate::verbs;
+
+const EXAMPLES: &str = "\
+Examples:
+  Run a program on primalloc:
+    primalloc run -- python3 script.py
+
+  See whether it is faster and smaller there:
+    primalloc compare -- python3 script.py
+
+  See it beside every allocator that this system has, and keep a page with plots:
+    primalloc compare --with all --html report.html -- python3 script.py
+
+  Which allocators are installed, and which processes run on primalloc:
+    primalloc allocators
+    primalloc ps
+
+Every verb explains itself: primalloc compare --help";
+
+/// Run programs on primalloc, compare allocators, list what runs on what
+///
+/// primalloc is a memory allocator that takes the place of libc's malloc in programs as they
+/// are: nothing is recompiled. This tool starts programs on it, proves that it took effect,
+/// and measures what it changes.
+#[derive(Parser)]
+#[command(name = "primalloc", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub enum Verb {
+    Run(verbs::run::RunArguments),
+    Compare(verbs::compare::CompareArguments),
+    Allocators(verbs::allocators::AllocatorsArguments),
+    Ps(verbs::ps::PsArguments),
+    Completions(verbs::completions::CompletionsArguments),
+    Man(verbs::man::ManArguments),
+    /// Report which allocator serves this very process (used by `allocators`)
+    #[command(hide = true)]
+    ProbeAllocator,
+}
+
+/// What `run` and `compare` share: the library, its options, and the program.
+#[derive(Args)]
+pub struct ProgramArguments {
+    /// Use this libprimalloc.so instead of looking for one
+    #[arg(long, value_name = "PATH", env = "PRIMALLOC_LIBRARY")]
+    pub library: Option<PathBuf>,
+
+    /// Set an option of the allocator; may be given several times
+    #[arg(long = "option", short = 'o', value_name = "NAME=VALUE")]
+    pub options: Vec<Setting>,
+
+    /// Start the program even when the preload is known not to work with it
+    #[arg(long)]
+    pub force: bool,
+
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        num_args = 1..,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,13 @@
+//! Starting a program and seeing it through to its end.
+//!
+//!   spawn.rs      fork and exec, with what must be done between the two
+//!   supervise.rs  signals to the program, its state back: as if the tool were not there
+//!   outcome.rs    how a program ended, and how to end the same way
+
+mod outcome;
+mod spawn;
+mod supervise;
+
+pub use outcome::Outcome;
+pub use spawn::{LaunchStamp, start, start_stamped};
+pub use supervise::Supervisor;

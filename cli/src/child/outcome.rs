@@ -1,0 +1,82 @@
+//! How a program ended, and how to end the same way.
+
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigHandler, SigSet, Signal, raise, signal};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Exited(i32),
+    Killed(i32),
+}
+
+impl Outcome {
+    pub fn from_wait_status(status: i32) -> Outcome {
+        if libc::WIFSIGNALED(status) {
+            Outcome::Killed(libc::WTERMSIG(status))
+        } else {
+            Outcome::Exited(libc::WEXITSTATUS(status))
+        }
+    }
+
+    pub fn of(status: ExitStatus) -> Outcome {
+        Outcome::from_wait_status(status.into_raw())
+    }
+
+    pub fn is_success(self) -> bool {
+        self == Outcome::Exited(0)
+    }
+
+    /// Ends this process as the program ended: with its status, or by the same signal.
+    pub fn imitate(self) -> ExitCode {
+        match self {
+            Outcome::Exited(status) => ExitCode::from(status as u8),
+            Outcome::Killed(number) => {
+                die_of(number);
+                // Only a signal that does not kill leads here; shells give 128 more than it.
+                ExitCode::from(128u8.wrapping_add(number as u8))
+            }
+        }
+    }
+}
+
+fn die_of(number: i32) {
+    let Ok(fatal) = Signal::try_from(number) else {
+        return;
+    };
+    // The program has left its core file; one of the tool would only take its place.
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    // SAFETY: the default disposition runs no handler, so there is none that could misbehave.
+    let _ = unsafe { signal(fatal, SigHandler::SigDfl) };
+    let _ = SigSet::from(fatal).thread_unblock();
+    let _ = raise(fatal);
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match *self {
+            Outcome::Exited(status) => write!(formatter, "exit status {status}"),
+            Outcome::Killed(number) => match Signal::try_from(number) {
+                Ok(signal) => write!(formatter, "killed by {signal}"),
+                Err(_) => write!(formatter, "killed by signal {number}"),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_statuses_are_told_apart() {
+        assert_eq!(Outcome::from_wait_status(3 << 8), Outcome::Exited(3));
+        assert_eq!(Outcome::from_wait_status(9), Outcome::Killed(9));
+        assert_eq!(Outcome::Killed(11).to_string(), "killed by SIGSEGV");
+        assert_eq!(Outcome::Killed(40).to_string(), "killed by signal 40");
+        assert_eq!(Outcome::Exited(1).to_string(), "exit status 1");
+    }
+}

@@ -1,0 +1,148 @@
+//! The environment that brings an allocator into a program: LD_PRELOAD and PRIMALLOC_*.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+
+use crate::allocators::is_allocator_library;
+
+pub const LD_PRELOAD: &str = "LD_PRELOAD";
+const OPTIONS: &str = "PRIMALLOC_OPTIONS";
+const ONLY_EXE: &str = "PRIMALLOC_ONLY_EXE";
+
+/// One option of the allocator, as `--option NAME=VALUE` gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    name: String,
+    value: String,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, value)) = text.split_once('=') else {
+            return Err(format!("an option is NAME=VALUE, for example {text}=1"));
+        };
+        let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if name.is_empty() || !name.chars().all(is_word) {
+            return Err(format!("'{name}' is no option name: a-z, 0-9 and '_' only"));
+        }
+        if value.is_empty() || value.contains(',') {
+            return Err(format!(
+                "'{value}' is no value for {name}: not empty, without commas"
+            ));
+        }
+        Ok(Setting {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+}
+
+/// Puts `library` in front of the other preloads, so that its malloc is found first.
+pub fn preload(command: &mut Command, library: &Path, others: &OsStr) -> Result<()> {
+    // The loader splits LD_PRELOAD at both, and knows no way to quote them.
+    if library
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|byte| b": \t".contains(byte))
+    {
+        bail!(
+            "{}: the loader splits LD_PRELOAD at spaces and colons; \
+             reach the library through a link without them",
+            library.display()
+        );
+    }
+    command.env(LD_PRELOAD, prepend(library.as_os_str(), others));
+    Ok(())
+}
+
+/// What LD_PRELOAD holds, without allocators: the ground on which they are compared.
+pub fn preloads_without_allocators() -> OsString {
+    let present = preloads();
+    let kept: Vec<&OsStr> = present
+        .as_bytes()
+        .split(|byte| b": \t".contains(byte))
+        .map(OsStr::from_bytes)
+        .filter(|path| !path.is_empty() && !is_allocator_library(Path::new(path)))
+        .collect();
+    kept.join(OsStr::new(":"))
+}
+
+fn prepend(library: &OsStr, others: &OsStr) -> OsString {
+    let mut value = library.to_owned();
+    if !others.is_empty() {
+        value.push(":");
+        value.push(others);
+    }
+    value
+}
+
+/// What LD_PRELOAD holds now.
+pub fn preloads() -> OsString {
+    env::var_os(LD_PRELOAD).unwrap_or_default()
+}
+
+/// Hands the settings to the library; one given here wins over one that was there before.
+pub fn set_options(command: &mut Command, settings: &[Setting]) {
+    if settings.is_empty() {
+        return;
+    }
+    let mut words: Vec<OsString> = env::var_os(OPTIONS)
+        .filter(|v| !v.is_empty())
+        .into_iter()
+        .collect();
+    words.extend(
+        settings
+            .iter()
+            .map(|s| OsString::from(format!("{}={}", s.name, s.value))),
+    );
+    command.env(OPTIONS, words.join(OsStr::new(",")));
+}
+
+/// Asks the library to remove itself from LD_PRELOAD once it is in, so children do without.
+pub fn keep_from_children(command: &mut Command) {
+    command.env(ONLY_EXE, "1");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_has_a_name_and_a_value() {
+        let setting: Setting = "purge_delay_ms=0".parse().unwrap();
+        assert_eq!(
+            setting,
+            Setting {
+                name: "purge_delay_ms".into(),
+                value: "0".into()
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_setting_is_said() {
+        let message = |text: &str| text.parse::<Setting>().unwrap_err();
+        assert_eq!(
+            message("verbose"),
+            "an option is NAME=VALUE, for example verbose=1"
+        );
+        assert!(message("Verbose=1").contains("'Verbose' is no option name"));
+        assert!(message("a=1,b=2").contains("without commas"));
+    }
+
+    #[test]
+    fn the_library_comes_before_what_was_preloaded() {
+        let library = OsStr::new("/lib/a.so");
+        assert_eq!(prepend(library, OsStr::new("")), "/lib/a.so");
+        assert_eq!(prepend(library, OsStr::new("b.so")), "/lib/a.so:b.so");
+    }
+}

@@ -1,0 +1,83 @@
+//! Finds libprimalloc.so.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::allocators::ld_cache;
+
+pub const FILE_NAME: &str = "libprimalloc.so";
+const SONAME: &str = "libprimalloc.so.0";
+
+/// The library named by the user, else the first one found, as an absolute path.
+pub fn find(named: Option<&Path>) -> Result<PathBuf> {
+    match named {
+        Some(path) => named_library(path),
+        None => installed_library().with_context(|| {
+            let places: Vec<String> = candidates()
+                .iter()
+                .map(|path| format!("  {}", path.display()))
+                .collect();
+            format!(
+                "{FILE_NAME} is nowhere to be found; name it with --library PATH or in the \
+                 environment variable PRIMALLOC_LIBRARY. Looked at:\n{}\n  the loader's cache",
+                places.join("\n")
+            )
+        }),
+    }
+}
+
+fn named_library(path: &Path) -> Result<PathBuf> {
+    if !path.exists() {
+        bail!("{}: no such library", path.display());
+    }
+    if !path.is_file() {
+        bail!("{}: not a library but a {}", path.display(), kind_of(path));
+    }
+    Ok(std::path::absolute(path)?)
+}
+
+fn kind_of(path: &Path) -> &'static str {
+    if path.is_dir() {
+        "directory"
+    } else {
+        "special file"
+    }
+}
+
+pub fn installed_library() -> Option<PathBuf> {
+    let in_cache = || {
+        let cache = ld_cache::read();
+        cache.find(SONAME).or_else(|| cache.find(FILE_NAME))
+    };
+    candidates()
+        .into_iter()
+        .find(|path| path.is_file())
+        .or_else(in_cache)
+}
+
+fn candidates() -> Vec<PathBuf> {
+    let beside_the_tool = env::current_exe()
+        .and_then(|tool| tool.canonicalize())
+        .ok()
+        .and_then(|tool| Some(tool.parent()?.parent()?.join("lib")));
+    beside_the_tool
+        .into_iter()
+        .chain(library_directories())
+        .map(|directory| directory.join(FILE_NAME))
+        .collect()
+}
+
+/// Where libraries lie on a Linux system, the administrator's own first.
+pub fn library_directories() -> Vec<PathBuf> {
+    let triple = format!("{}-linux-gnu", env::consts::ARCH);
+    ["/usr/local/lib", "/usr/lib", "/lib"]
+        .iter()
+        .flat_map(|prefix| [Path::new(prefix).join(&triple), PathBuf::from(prefix)])
+        .chain([
+            PathBuf::from("/usr/local/lib64"),
+            PathBuf::from("/usr/lib64"),
+        ])
+        .collect()
+}

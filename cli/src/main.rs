@@ -1,0 +1,81 @@
+//! `primalloc`: runs programs on primalloc, compares allocators, lists what runs on what.
+//!
+//! Read this first: `run` below parses the command line and hands it to one file in `verbs/`.
+//! What was typed is described in `arguments.rs`, next to the verbs' own tables of options.
+
+mod allocators;
+mod arguments;
+mod child;
+mod environment;
+mod handshake;
+mod library;
+mod measure;
+mod output;
+mod processes;
+mod program;
+mod verbs;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use nix::sys::signal::{SigHandler, Signal, signal};
+
+use crate::arguments::{Arguments, Verb};
+use crate::program::CannotStart;
+
+/// The status that wrappers such as `env` and `timeout` use for a failure of their own.
+const OWN_FAILURE: u8 = 125;
+
+fn main() -> ExitCode {
+    take_default_dispositions();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(help_or_error) => return show(&help_or_error),
+    };
+    match run(arguments) {
+        Ok(status) => status,
+        Err(error) => {
+            anstream::eprintln!("primalloc: {error:#}");
+            match error.downcast_ref::<CannotStart>() {
+                None => ExitCode::from(OWN_FAILURE),
+                Some(reason) => {
+                    if reason.is_only_about_preloading() {
+                        anstream::eprintln!("(--force starts it all the same)");
+                    }
+                    ExitCode::from(reason.exit_status())
+                }
+            }
+        }
+    }
+}
+
+/// Help asked for is no failure; a wrong command line is one of the tool's own.
+fn show(help_or_error: &clap::Error) -> ExitCode {
+    let _ = help_or_error.print();
+    match help_or_error.use_stderr() {
+        true => ExitCode::from(OWN_FAILURE),
+        false => ExitCode::SUCCESS,
+    }
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode> {
+    match arguments.verb {
+        Verb::Run(arguments) => verbs::run::run(&arguments),
+        Verb::Compare(arguments) => verbs::compare::run(&arguments),
+        Verb::Allocators(arguments) => verbs::allocators::run(&arguments),
+        Verb::Ps(arguments) => verbs::ps::run(&arguments),
+        Verb::Completions(arguments) => verbs::completions::run(&arguments),
+        Verb::Man(arguments) => verbs::man::run(&arguments),
+        Verb::ProbeAllocator => verbs::probe_allocator::run(),
+    }
+}
+
+/// Rust ignores SIGPIPE: with the default, `primalloc ps | head` ends without a message. And a
+/// caller that ignores SIGCHLD would have the kernel throw away how our children ended.
+fn take_default_dispositions() {
+    for number in [Signal::SIGPIPE, Signal::SIGCHLD] {
+        // SAFETY: the default disposition runs no handler, so there is none to misbehave.
+        let _ = unsafe { signal(number, SigHandler::SigDfl) };
+    }
+}

@@ -1,0 +1,68 @@
+//! Measuring a program under several allocators.
+//!
+//!   loader_check.rs  asks the loader whether a library takes its place in the program
+//!   one_run.rs       one run: start, wait, what it used
+//!   metric.rs        the table of what is measured
+//!   statistics.rs    median, spread, and when a difference is one
+
+mod loader_check;
+mod metric;
+mod one_run;
+mod statistics;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::allocators::Allocator;
+use crate::environment::Setting;
+use crate::program::Program;
+
+pub use loader_check::check_loads;
+pub use metric::{METRICS, Metric, Unit};
+pub use one_run::Run;
+pub use statistics::{Summary, is_beyond_spread};
+
+/// Where the program's standard output goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProgramOutput {
+    Inherit,
+    Discard,
+    File(PathBuf),
+}
+
+/// What to measure, and how often.
+pub struct Plan<'a> {
+    pub program: &'a Program,
+    pub allocators: &'a [Allocator],
+    pub options: &'a [Setting],
+    pub input: Option<PathBuf>,
+    pub output: ProgramOutput,
+    pub runs: usize,
+    pub warmup: usize,
+}
+
+impl Plan<'_> {
+    pub fn runs_total(&self) -> usize {
+        (self.warmup + self.runs) * self.allocators.len()
+    }
+
+    /// Runs the program `runs` times under each allocator; the result has one list for each.
+    ///
+    /// The allocators take turns, and each pass begins with another one, so that whatever
+    /// changes on the machine meanwhile, and whatever a predecessor leaves behind, meets all.
+    pub fn carry_out(&self, mut before_run: impl FnMut(&Allocator)) -> Result<Vec<Vec<Run>>> {
+        let mut runs = vec![Vec::with_capacity(self.runs); self.allocators.len()];
+        for pass in 0..self.warmup + self.runs {
+            for turn in 0..self.allocators.len() {
+                let index = (pass + turn) % self.allocators.len();
+                before_run(&self.allocators[index]);
+                let run = one_run::run_once(self, &self.allocators[index])?;
+                if pass >= self.warmup {
+                    runs[index].push(run);
+                }
+            }
+        }
+        Ok(runs)
+    }
+}

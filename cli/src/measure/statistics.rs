@@ -1,0 +1,112 @@
+//! Median and spread, and when a difference between two allocators is one.
+
+use serde::Serialize;
+
+/// Fewer runs than this have too poor a spread to judge by it alone.
+const RUNS_FOR_SPREAD: usize = 5;
+
+/// A difference smaller than this part is none, however quiet the machine.
+const SMALLEST_DIFFERENCE: f64 = 0.01;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    pub median: f64,
+    /// The median absolute deviation: half of the runs are at most this far from the median.
+    pub spread: f64,
+    pub min: f64,
+    pub max: f64,
+    pub count: usize,
+}
+
+impl Summary {
+    /// Of at least one value.
+    pub fn of(values: &[f64]) -> Summary {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = median_of_sorted(&sorted);
+        let mut deviations: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+        deviations.sort_by(f64::total_cmp);
+        Summary {
+            median: middle,
+            spread: median_of_sorted(&deviations),
+            min: sorted[0],
+            max: sorted[sorted.len() - 1],
+            count: values.len(),
+        }
+    }
+
+    /// The median in parts of another's; nothing is no part of nothing.
+    pub fn ratio_to(&self, reference: &Summary) -> Option<f64> {
+        (reference.median > 0.0).then(|| self.median / reference.median)
+    }
+}
+
+fn median_of_sorted(values: &[f64]) -> f64 {
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        (values[middle - 1] + values[middle]) / 2.0
+    }
+}
+
+/// Whether the medians lie further apart than both spreads together. After a few runs only,
+/// no run of the one may lie among those of the other either.
+pub fn is_beyond_spread(a: &Summary, b: &Summary) -> bool {
+    let difference = (a.median - b.median).abs();
+    let larger = a.median.max(b.median);
+    let is_separate = a.max < b.min || b.max < a.min;
+    let has_enough_runs = a.count.min(b.count) >= RUNS_FOR_SPREAD;
+    difference > a.spread + b.spread
+        && difference >= SMALLEST_DIFFERENCE * larger
+        && (has_enough_runs || is_separate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_of_odd_and_even_numbers_of_values() {
+        let odd = Summary::of(&[3.0, 1.0, 2.0]);
+        assert_eq!(
+            (odd.median, odd.spread, odd.min, odd.max),
+            (2.0, 1.0, 1.0, 3.0)
+        );
+        let even = Summary::of(&[4.0, 1.0, 2.0, 3.0]);
+        assert_eq!((even.median, even.spread), (2.5, 1.0));
+        assert_eq!(Summary::of(&[7.0]).spread, 0.0);
+    }
+
+    #[test]
+    fn ratios_need_a_reference() {
+        let some = Summary::of(&[3.0]);
+        assert_eq!(some.ratio_to(&Summary::of(&[2.0])), Some(1.5));
+        assert_eq!(some.ratio_to(&Summary::of(&[0.0])), None);
+    }
+
+    #[test]
+    fn a_difference_must_exceed_the_spread() {
+        let noisy = Summary::of(&[9.0, 10.0, 11.0, 12.0, 8.0]);
+        let close = Summary::of(&[10.0, 11.0, 12.0, 13.0, 9.0]);
+        let far = Summary::of(&[20.0, 21.0, 22.0, 23.0, 19.0]);
+        assert!(!is_beyond_spread(&noisy, &close));
+        assert!(is_beyond_spread(&noisy, &far));
+    }
+
+    #[test]
+    fn a_few_runs_must_lie_apart_altogether() {
+        let a = Summary::of(&[10.0, 10.1, 14.0]);
+        let b = Summary::of(&[12.0, 12.1, 12.2]);
+        assert!(!is_beyond_spread(&a, &b));
+        assert!(is_beyond_spread(&Summary::of(&[10.0]), &b));
+    }
+
+    #[test]
+    fn less_than_a_hundredth_is_no_difference() {
+        assert!(!is_beyond_spread(
+            &Summary::of(&[1000.0; 9]),
+            &Summary::of(&[1001.0; 9])
+        ));
+    }
+}

@@ -1,0 +1,94 @@
+//! The report as one HTML page that needs nothing else: styles, plots and figures are inside.
+
+use anyhow::Result;
+use askama::Template;
+
+use super::plot::{self, Plot};
+use super::quantity::{ratio_text, spread_text};
+use super::{Entry, Host, Report, json};
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    command: &'a str,
+    caption: String,
+    host: &'a Host,
+    tool_version: &'static str,
+    sentences: Vec<String>,
+    failures: Vec<String>,
+    entries: &'a [Entry],
+    rows: Vec<TableRow>,
+    plots: Vec<Plot>,
+    /// The JSON report; safe in a script element, as it has no `<` left.
+    json: String,
+}
+
+struct TableRow {
+    label: &'static str,
+    cells: Vec<TableCell>,
+}
+
+struct TableCell {
+    median: String,
+    spread: String,
+    ratio: String,
+    is_best: bool,
+    is_reference: bool,
+}
+
+pub fn html(report: &Report) -> Result<String> {
+    let page = Page {
+        command: &report.command,
+        caption: report.caption(),
+        host: &report.host,
+        tool_version: env!("CARGO_PKG_VERSION"),
+        sentences: report.conclusions(),
+        failures: report.failures(),
+        entries: &report.entries,
+        rows: table_rows(report),
+        plots: plot::plots(report)?,
+        json: json(report).replace('<', "\\u003c"),
+    };
+    Ok(page.render()?)
+}
+
+fn table_rows(report: &Report) -> Vec<TableRow> {
+    let row_of = |row: super::report::Row| TableRow {
+        label: row.metric.label,
+        cells: row
+            .cells
+            .iter()
+            .enumerate()
+            .map(|(index, cell)| TableCell {
+                median: row.scale.format(cell.summary.median),
+                spread: spread_text(cell.summary.spread, cell.summary.median),
+                ratio: ratio_text(cell.ratio),
+                is_best: cell.is_best,
+                is_reference: index == 0,
+            })
+            .collect(),
+    };
+    report.rows().map(row_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+
+    #[test]
+    fn the_page_stands_alone_and_escapes_what_it_shows() {
+        let mut report = sample::report();
+        report.command = "grep '<b>' </script>".to_owned();
+        let page = super::html(&report).unwrap();
+        assert!(page.contains("<svg"));
+        assert!(!page.contains("<b>") && page.matches("</script>").count() == 1);
+        for outside in ["http://", "https://", "src=", "<link"] {
+            let allowed = page.matches("http://www.w3.org").count();
+            let found = page.matches(outside).count();
+            assert!(
+                found == 0 || outside == "http://" && found == allowed,
+                "{outside}"
+            );
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The report as JSON. The names are an interface: docs/tool.md lists them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{Entry, Host, Report};
+use crate::child::Outcome;
+use crate::measure::{METRICS, Summary};
+
+/// Goes up when a name changes its meaning or goes away.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    format: u32,
+    tool: String,
+    command: &'a str,
+    host: &'a Host,
+    runs: usize,
+    warmup: usize,
+    reference: &'a str,
+    allocators: Vec<AllocatorPart<'a>>,
+    outcomes_agree: bool,
+    conclusions: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct AllocatorPart<'a> {
+    name: &'a str,
+    library: Option<&'a Path>,
+    version: Option<&'a str>,
+    outcomes: Vec<OutcomePart>,
+    metrics: BTreeMap<&'static str, MetricPart<'a>>,
+}
+
+#[derive(Serialize)]
+struct OutcomePart {
+    exit_status: Option<i32>,
+    signal: Option<i32>,
+    runs: usize,
+}
+
+#[derive(Serialize)]
+struct MetricPart<'a> {
+    #[serde(flatten)]
+    summary: Summary,
+    ratio: Option<f64>,
+    values: &'a [f64],
+}
+
+pub fn json(report: &Report) -> String {
+    let document = Document {
+        format: FORMAT,
+        tool: concat!("primalloc ", env!("CARGO_PKG_VERSION")).to_owned(),
+        command: &report.command,
+        host: &report.host,
+        runs: report.runs,
+        warmup: report.warmup,
+        reference: &report.reference().name,
+        allocators: report
+            .entries
+            .iter()
+            .map(|entry| part_of(report, entry))
+            .collect(),
+        outcomes_agree: report.outcomes_agree(),
+        conclusions: report.conclusions(),
+    };
+    serde_json::to_string_pretty(&document).expect("numbers and strings always become JSON") + "\n"
+}
+
+fn part_of<'a>(report: &'a Report, entry: &'a Entry) -> AllocatorPart<'a> {
+    let metrics = METRICS.iter().enumerate().map(|(index, metric)| {
+        let figures = &entry.figures[index];
+        let ratio = report.ratio(entry, index);
+        (
+            metric.id,
+            MetricPart {
+                summary: figures.summary,
+                ratio,
+                values: &figures.values,
+            },
+        )
+    });
+    AllocatorPart {
+        name: &entry.name,
+        library: entry.library.as_deref(),
+        version: entry.version.as_deref(),
+        outcomes: entry
+            .outcomes
+            .iter()
+            .map(|&(outcome, runs)| outcome_part(outcome, runs))
+            .collect(),
+        metrics: metrics.collect(),
+    }
+}
+
+fn outcome_part(outcome: Outcome, runs: usize) -> OutcomePart {
+    match outcome {
+        Outcome::Exited(status) => OutcomePart {
+            exit_status: Some(status),
+            signal: None,
+            runs,
+        },
+        Outcome::Killed(signal) => OutcomePart {
+            exit_status: None,
+            signal: Some(signal),
+            runs,
+        },
+    }
+}

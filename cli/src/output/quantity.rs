@@ -1,0 +1,134 @@
+//! Numbers in units that people read.
+
+use crate::measure::Unit;
+
+const MEBIBYTE: f64 = 1_048_576.0;
+
+/// One unit and precision for all figures of a row, so that they can be compared at a glance.
+pub struct Scale {
+    divisor: f64,
+    decimals: usize,
+    pub suffix: &'static str,
+}
+
+impl Scale {
+    /// A scale that suits figures from `lowest` to `highest`.
+    pub fn for_range(unit: Unit, lowest: f64, highest: f64) -> Scale {
+        let (divisor, suffix) = match unit {
+            Unit::Count => {
+                return Scale {
+                    divisor: 1.0,
+                    decimals: 0,
+                    suffix: "",
+                };
+            }
+            Unit::Seconds if highest >= 1.0 => (1.0, "s"),
+            Unit::Seconds => (1e-3, "ms"),
+            Unit::Bytes if highest >= 1024.0 * MEBIBYTE => (1024.0 * MEBIBYTE, "GiB"),
+            Unit::Bytes if highest >= MEBIBYTE => (MEBIBYTE, "MiB"),
+            Unit::Bytes => (1024.0, "KiB"),
+        };
+        let decimals = match lowest / divisor {
+            small if small < 1.0 => 3,
+            small if small < 10.0 => 2,
+            small if small < 100.0 => 1,
+            _ => 0,
+        };
+        Scale {
+            divisor,
+            decimals,
+            suffix,
+        }
+    }
+
+    pub fn divisor(&self) -> f64 {
+        self.divisor
+    }
+
+    pub fn format(&self, value: f64) -> String {
+        let scaled = value / self.divisor;
+        if self.suffix.is_empty() || scaled == 0.0 {
+            return with_thousands(scaled.round() as u64);
+        }
+        format!("{scaled:.*} {}", self.decimals, self.suffix)
+    }
+}
+
+pub fn with_thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).unwrap_or_default())
+        .collect();
+    groups.join(",")
+}
+
+/// How far runs lie from the median, in parts of it.
+pub fn spread_text(spread: f64, median: f64) -> String {
+    if median == 0.0 {
+        return String::new();
+    }
+    let percent = spread / median * 100.0;
+    match percent {
+        _ if percent < 0.05 => "±0 %".to_owned(),
+        _ if percent < 9.95 => format!("±{percent:.1} %"),
+        _ => format!("±{percent:.0} %"),
+    }
+}
+
+pub fn ratio_text(ratio: Option<f64>) -> String {
+    match ratio {
+        None => "–".to_owned(),
+        Some(ratio) if ratio >= 99.95 => format!("{ratio:.0}×"),
+        Some(ratio) if ratio >= 9.995 => format!("{ratio:.1}×"),
+        Some(ratio) => format!("{ratio:.2}×"),
+    }
+}
+
+pub fn bytes_text(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    Scale::for_range(Unit::Bytes, bytes, bytes).format(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_shares_unit_and_precision() {
+        let scale = Scale::for_range(Unit::Seconds, 0.0123, 0.412);
+        assert_eq!(scale.format(0.0123), "12.3 ms");
+        assert_eq!(scale.format(0.412), "412.0 ms");
+        assert_eq!(
+            Scale::for_range(Unit::Seconds, 1.5, 2.0).format(1.5),
+            "1.50 s"
+        );
+    }
+
+    #[test]
+    fn memory_is_counted_in_binary_units() {
+        assert_eq!(bytes_text(900 * 1024), "900 KiB");
+        assert_eq!(bytes_text(1_600_000), "1.53 MiB");
+        assert_eq!(bytes_text(3 << 30), "3.00 GiB");
+    }
+
+    #[test]
+    fn counts_have_thousands() {
+        assert_eq!(with_thousands(0), "0");
+        assert_eq!(with_thousands(999), "999");
+        assert_eq!(with_thousands(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn spreads_and_ratios() {
+        assert_eq!(spread_text(0.0, 0.0), "");
+        assert_eq!(spread_text(0.0, 5.0), "±0 %");
+        assert_eq!(spread_text(0.2, 5.0), "±4.0 %");
+        assert_eq!(spread_text(2.0, 5.0), "±40 %");
+        assert_eq!(ratio_text(Some(0.824)), "0.82×");
+        assert_eq!(ratio_text(Some(123.4)), "123×");
+        assert_eq!(ratio_text(None), "–");
+    }
+}

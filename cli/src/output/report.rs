@@ -1,0 +1,326 @@
+//! What all formats show of a comparison.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::quantity::Scale;
+use crate::allocators::Allocator;
+use crate::child::Outcome;
+use crate::measure::{METRICS, Metric, Run, Summary, is_beyond_spread};
+
+pub struct Report {
+    pub command: String,
+    pub host: Host,
+    pub runs: usize,
+    pub warmup: usize,
+    /// The first entry is what the others are compared with.
+    pub entries: Vec<Entry>,
+}
+
+pub struct Entry {
+    pub name: String,
+    pub library: Option<PathBuf>,
+    pub version: Option<String>,
+    /// In the order of METRICS.
+    pub figures: Vec<Figures>,
+    /// How often the program ended how.
+    pub outcomes: Vec<(Outcome, usize)>,
+    /// What the program said when it failed.
+    pub messages: String,
+}
+
+/// One metric under one allocator.
+pub struct Figures {
+    pub values: Vec<f64>,
+    pub summary: Summary,
+}
+
+/// One metric under all allocators.
+pub struct Row<'a> {
+    pub index: usize,
+    pub metric: &'a Metric,
+    pub scale: Scale,
+    pub cells: Vec<Cell>,
+}
+
+pub struct Cell {
+    pub summary: Summary,
+    pub ratio: Option<f64>,
+    pub is_best: bool,
+}
+
+#[derive(Clone, Serialize)]
+pub struct Host {
+    pub processor: String,
+    pub processors: usize,
+    pub kernel: String,
+    pub libc: String,
+}
+
+impl Entry {
+    pub fn new(allocator: &Allocator, version: Option<String>, runs: &[Run]) -> Entry {
+        let figures = METRICS.iter().map(|metric| {
+            let values: Vec<f64> = runs.iter().map(metric.value).collect();
+            Figures {
+                summary: Summary::of(&values),
+                values,
+            }
+        });
+        let failed = runs.iter().find(|run| !run.outcome.is_success());
+        Entry {
+            name: allocator.name.clone(),
+            library: allocator.library.clone(),
+            version,
+            figures: figures.collect(),
+            outcomes: count_outcomes(runs),
+            messages: failed.map(|run| run.messages.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// The name with the version, where there is one.
+    pub fn title(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{} {version}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    fn outcomes_text(&self) -> String {
+        let counted = |&(outcome, count): &(Outcome, usize)| match count {
+            1 => format!("{outcome} (once)"),
+            _ => format!("{outcome} ({count} times)"),
+        };
+        match self.outcomes.as_slice() {
+            [(outcome, _)] => outcome.to_string(),
+            several => several.iter().map(counted).collect::<Vec<_>>().join(", "),
+        }
+    }
+}
+
+fn count_outcomes(runs: &[Run]) -> Vec<(Outcome, usize)> {
+    let mut counts: Vec<(Outcome, usize)> = Vec::new();
+    for run in runs {
+        match counts
+            .iter_mut()
+            .find(|(outcome, _)| *outcome == run.outcome)
+        {
+            Some((_, count)) => *count += 1,
+            None => counts.push((run.outcome, 1)),
+        }
+    }
+    counts
+}
+
+impl Report {
+    pub fn reference(&self) -> &Entry {
+        &self.entries[0]
+    }
+
+    /// How the figures came about, in half a sentence.
+    pub fn caption(&self) -> String {
+        let runs = match self.runs {
+            1 => "one run".to_owned(),
+            runs => format!("median of {runs} runs"),
+        };
+        let warmup = match self.warmup {
+            0 => String::new(),
+            1 => " after one to warm up".to_owned(),
+            warmup => format!(" after {warmup} to warm up"),
+        };
+        format!("{runs}{warmup}, in turns")
+    }
+
+    /// The figures by metric: the rows of a table.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        METRICS.iter().enumerate().map(|(index, metric)| {
+            let cell = |entry: &Entry| Cell {
+                summary: entry.figures[index].summary,
+                ratio: self.ratio(entry, index),
+                is_best: self.is_best(entry, index),
+            };
+            let cells: Vec<Cell> = self.entries.iter().map(cell).collect();
+            let medians = || cells.iter().map(|cell| cell.summary.median);
+            let lowest = medians()
+                .filter(|&median| median > 0.0)
+                .fold(f64::INFINITY, f64::min);
+            let highest = medians().fold(0.0, f64::max);
+            let scale = Scale::for_range(metric.unit, lowest, highest);
+            Row {
+                index,
+                metric,
+                scale,
+                cells,
+            }
+        })
+    }
+
+    pub fn ratio(&self, entry: &Entry, metric: usize) -> Option<f64> {
+        entry.figures[metric]
+            .summary
+            .ratio_to(&self.reference().figures[metric].summary)
+    }
+
+    /// Whether nobody needs less of it; where all need the same, nobody is best.
+    pub fn is_best(&self, entry: &Entry, metric: usize) -> bool {
+        let summaries = || {
+            self.entries
+                .iter()
+                .map(|entry| &entry.figures[metric].summary)
+        };
+        let lowest = summaries().min_by(|a, b| a.median.total_cmp(&b.median));
+        let Some(lowest) = lowest else { return false };
+        let is_level = |summary: &Summary| !is_beyond_spread(summary, lowest);
+        is_level(&entry.figures[metric].summary) && !summaries().all(is_level)
+    }
+
+    /// One sentence for each allocator other than the first.
+    pub fn conclusions(&self) -> Vec<String> {
+        self.entries[1..]
+            .iter()
+            .map(|entry| self.conclusion(entry))
+            .collect()
+    }
+
+    fn conclusion(&self, entry: &Entry) -> String {
+        let reference = self.reference();
+        let differences: Vec<String> = METRICS
+            .iter()
+            .enumerate()
+            .filter_map(|(index, metric)| {
+                let (ours, theirs) = (&entry.figures[index], &reference.figures[index]);
+                let differs = is_beyond_spread(&ours.summary, &theirs.summary);
+                let ratio = self.ratio(entry, index).filter(|_| differs)?;
+                difference_text(metric, ratio)
+            })
+            .collect();
+        if differences.is_empty() {
+            return format!(
+                "{}: no difference from {} beyond the spread in time, memory or page faults.",
+                entry.name, reference.name
+            );
+        }
+        format!(
+            "{}: {} than {}.",
+            entry.name,
+            differences.join(", "),
+            reference.name
+        )
+    }
+
+    /// Whether the program ended the same way under every allocator.
+    pub fn outcomes_agree(&self) -> bool {
+        let first = &self.reference().outcomes;
+        first.len() == 1 && self.entries.iter().all(|entry| entry.outcomes == *first)
+    }
+
+    /// What to say of a program that did not end well, and the messages it left.
+    pub fn failures(&self) -> Vec<String> {
+        if self.outcomes_agree() {
+            let outcome = self.reference().outcomes[0].0;
+            return match outcome.is_success() {
+                true => Vec::new(),
+                false => vec![format!("The program failed in every run: {outcome}.")],
+            };
+        }
+        let each: Vec<String> = self
+            .entries
+            .iter()
+            .map(|entry| format!("{}: {}", entry.name, entry.outcomes_text()))
+            .collect();
+        vec![format!(
+            "The program did not always end the same way. {}.",
+            each.join("; ")
+        )]
+    }
+
+    pub fn failure_messages(&self) -> Option<(&str, &str)> {
+        let failed = self
+            .entries
+            .iter()
+            .find(|entry| !entry.messages.is_empty())?;
+        Some((&failed.name, &failed.messages))
+    }
+}
+
+/// "18 % less memory", "40 % more page faults".
+fn difference_text(metric: &Metric, ratio: f64) -> Option<String> {
+    let verdict = metric.verdict.as_ref()?;
+    let percent = (ratio - 1.0).abs() * 100.0;
+    let comparative = if ratio > 1.0 { "more" } else { verdict.less };
+    Some(format!("{percent:.0} % {comparative} {}", verdict.noun))
+}
+
+impl Host {
+    pub fn of_this_machine() -> Host {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        Host {
+            processor: processor_model(&read("/proc/cpuinfo")),
+            processors,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            libc: crate::allocators::glibc_version(),
+        }
+    }
+}
+
+fn processor_model(cpuinfo: &str) -> String {
+    cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
+        .map_or_else(
+            || std::env::consts::ARCH.to_owned(),
+            |(_, model)| model.trim().to_owned(),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn the_conclusion_names_what_differs() {
+        let report = sample::report();
+        insta::assert_snapshot!(report.conclusions().join("\n"), @r"
+        primalloc: 20 % less time, 16 % less memory, 97 % fewer page faults than glibc.
+        jemalloc: 129 % more memory, 78 % fewer page faults than glibc.
+        ");
+    }
+
+    #[test]
+    fn outcomes_that_differ_are_told() {
+        let mut report = sample::report();
+        assert!(report.outcomes_agree());
+        assert!(report.failures().is_empty());
+        report.entries[1].outcomes = vec![(Outcome::Exited(0), 4), (Outcome::Killed(11), 1)];
+        assert!(!report.outcomes_agree());
+        assert_eq!(
+            report.failures(),
+            [
+                "The program did not always end the same way. glibc: exit status 0; \
+              primalloc: exit status 0 (4 times), killed by SIGSEGV (once); \
+              jemalloc: exit status 0."
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_level_with_the_lowest_is_best_too() {
+        let report = sample::report();
+        let best: Vec<bool> = report
+            .entries
+            .iter()
+            .map(|entry| report.is_best(entry, 0))
+            .collect();
+        assert_eq!(best, [false, true, false]);
+        let major_faults = 5;
+        assert!(
+            !report
+                .entries
+                .iter()
+                .any(|entry| report.is_best(entry, major_faults))
+        );
+    }
+}

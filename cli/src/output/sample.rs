@@ -1,0 +1,62 @@
+//! A made-up comparison for the tests of the formats.
+
+use std::path::PathBuf;
+
+use super::{Entry, Host, Report};
+use crate::allocators::Allocator;
+use crate::child::Outcome;
+use crate::measure::Run;
+
+fn runs(wall_seconds: f64, peak_mebibytes: f64, minor_faults: f64) -> Vec<Run> {
+    [1.0, 0.99, 1.01, 1.0, 1.02]
+        .iter()
+        .map(|noise| Run {
+            outcome: Outcome::Exited(0),
+            wall_seconds: wall_seconds * noise,
+            user_seconds: wall_seconds * 0.8 * noise,
+            system_seconds: wall_seconds * 0.2 * noise,
+            peak_resident_bytes: peak_mebibytes * 1_048_576.0,
+            minor_faults,
+            major_faults: 0.0,
+            voluntary_switches: 3.0,
+            involuntary_switches: 12.0,
+            messages: String::new(),
+        })
+        .collect()
+}
+
+pub fn report() -> Report {
+    let allocator = |name: &str, library: Option<&str>| Allocator {
+        name: name.to_owned(),
+        library: library.map(PathBuf::from),
+    };
+    let entry = |name, library, version: &str, runs: Vec<Run>| {
+        Entry::new(&allocator(name, library), Some(version.to_owned()), &runs)
+    };
+    Report {
+        command: "sort -n 'big file'".to_owned(),
+        host: Host {
+            processor: "Example CPU".to_owned(),
+            processors: 2,
+            kernel: "6.1.0".to_owned(),
+            libc: "glibc 2.36".to_owned(),
+        },
+        runs: 5,
+        warmup: 1,
+        entries: vec![
+            entry("glibc", None, "2.36", runs(1.25, 180.0, 45_210.0)),
+            entry(
+                "primalloc",
+                Some("/lib/libprimalloc.so"),
+                "0.1.0",
+                runs(1.0, 150.5, 1_204.0),
+            ),
+            entry(
+                "jemalloc",
+                Some("/lib/libjemalloc.so.2"),
+                "5.3.0",
+                runs(1.26, 412.0, 9_981.0),
+            ),
+        ],
+    }
+}

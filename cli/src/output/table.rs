@@ -1,0 +1,211 @@
+//! The report as a table for the terminal, in colours where the terminal has them.
+
+use owo_colors::OwoColorize;
+use tabled::Table;
+use tabled::builder::Builder;
+use tabled::settings::object::{Columns, Object, Rows};
+use tabled::settings::span::Span;
+use tabled::settings::style::{HorizontalLine, VerticalLine};
+use tabled::settings::themes::Theme;
+use tabled::settings::{Alignment, Modify, Padding, Style};
+
+use super::Report;
+use super::quantity::{ratio_text, spread_text};
+use super::report::Row;
+
+/// The whole report; lines are at most `width` wide where the names allow it.
+///
+/// Allocators that do not fit beside each other are continued in further tables below.
+pub fn table(report: &Report, width: usize) -> String {
+    let mut text = format!("{}\n{}\n", report.command.bold(), report.caption().dimmed());
+    let rows: Vec<Row> = report.rows().collect();
+    let mut first = 0;
+    while first < report.entries.len() {
+        let (count, part) = widest_part(report, &rows, first, width);
+        text += &format!("{part}\n");
+        first += count;
+    }
+    for sentence in report.failures() {
+        text += &format!("{}\n", sentence.red());
+    }
+    if let Some((name, messages)) = report.failure_messages() {
+        text += &format!("It said, under {name}:\n{}\n", messages.dimmed());
+    }
+    for sentence in report.conclusions() {
+        text += &format!("{sentence}\n");
+    }
+    text
+}
+
+/// As many allocators from `first` on as fit, but at least one.
+fn widest_part(report: &Report, rows: &[Row], first: usize, width: usize) -> (usize, Table) {
+    let mut best = (1, part(report, rows, first, 1));
+    for count in 2..=report.entries.len() - first {
+        let wider = part(report, rows, first, count);
+        if wider.total_width() > width {
+            break;
+        }
+        best = (count, wider);
+    }
+    best
+}
+
+/// The columns of one allocator: median, spread, and, but for the reference, the ratio.
+fn columns_of(entry: usize) -> usize {
+    if entry == 0 { 2 } else { 3 }
+}
+
+fn part(report: &Report, rows: &[Row], first: usize, count: usize) -> Table {
+    let shown = first..first + count;
+    let mut builder = Builder::default();
+    let mut header = vec![String::new()];
+    for index in shown.clone() {
+        header.push(report.entries[index].title().bold().to_string());
+        header.resize(header.len() + columns_of(index) - 1, String::new());
+    }
+    builder.push_record(header);
+    for row in rows {
+        let mut record = vec![row.metric.label.to_owned()];
+        shown
+            .clone()
+            .for_each(|index| record.extend(cells(row, index)));
+        builder.push_record(record);
+    }
+
+    let mut table = builder.build();
+    table.with(theme(shown.clone()));
+    table.with(Modify::new(Columns::new(1..)).with(Alignment::right()));
+    table.with(Modify::new(Rows::first()).with(Alignment::left()));
+    let mut column = 1;
+    for index in shown {
+        let span = Span::column(columns_of(index) as isize);
+        table.with(Modify::new((0, column)).with(span));
+        // The spread belongs to the median before it.
+        let spread = Columns::one(column + 1).not(Rows::first());
+        table.with(Modify::new(spread).with(Padding::new(0, 1, 0, 0)));
+        column += columns_of(index);
+    }
+    table
+}
+
+fn cells(row: &Row, index: usize) -> Vec<String> {
+    let cell = &row.cells[index];
+    let median = row.scale.format(cell.summary.median);
+    let median = if cell.is_best {
+        median.green().bold().to_string()
+    } else {
+        median
+    };
+    let spread = spread_text(cell.summary.spread, cell.summary.median)
+        .dimmed()
+        .to_string();
+    let mut cells = vec![median, spread];
+    if index > 0 {
+        cells.push(ratio_text(cell.ratio));
+    }
+    cells
+}
+
+/// A frame, a line below the names, and a line between allocators.
+fn theme(shown: std::ops::Range<usize>) -> Theme {
+    let mut theme = Theme::from_style(Style::rounded().remove_horizontals().remove_vertical());
+    let below_names = HorizontalLine::new('─')
+        .left('├')
+        .right('┤')
+        .intersection('┼');
+    theme.insert_horizontal_line(1, below_names);
+    let mut column = 1;
+    for index in shown {
+        let between = VerticalLine::new('│')
+            .top('┬')
+            .bottom('┴')
+            .intersection('┼');
+        theme.insert_vertical_line(column, between);
+        column += columns_of(index);
+    }
+    theme
+}
+
+/// A plain table with a header, as `allocators` and `ps` print it.
+pub fn listing(header: &[&str], right_aligned: &[usize], records: Vec<Vec<String>>) -> String {
+    let mut builder = Builder::default();
+    builder.push_record(header.iter().map(|name| name.dimmed().to_string()));
+    records
+        .into_iter()
+        .for_each(|record| builder.push_record(record));
+    let mut table = builder.build();
+    table.with(Style::empty());
+    table.with(Padding::new(0, 2, 0, 0));
+    for &column in right_aligned {
+        table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
+    }
+    let lines: Vec<String> = table
+        .to_string()
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use anstream::adapter::strip_str;
+
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_continued_below() {
+        let text = table(&sample::report(), 80);
+        let text = strip_str(&text).to_string();
+        insta::assert_snapshot!(text, @r"
+        sort -n 'big file'
+        median of 5 runs after one to warm up, in turns
+        ╭──────────────────────┬────────────────┬───────────────────────╮
+        │                      │ glibc 2.36     │ primalloc 0.1.0       │
+        ├──────────────────────┼────────────────┼───────────────────────┤
+        │ wall time            │  1.25 s ±1.0 % │  1.00 s ±1.0 %  0.80× │
+        │ user time            │ 1.000 s ±1.0 % │ 0.800 s ±1.0 %  0.80× │
+        │ system time          │  250 ms ±1.0 % │  200 ms ±1.0 %  0.80× │
+        │ peak memory          │ 180 MiB   ±0 % │ 150 MiB   ±0 %  0.84× │
+        │ minor faults         │  45,210   ±0 % │   1,204   ±0 %  0.03× │
+        │ major faults         │       0        │       0             – │
+        │ voluntary switches   │       3   ±0 % │       3   ±0 %  1.00× │
+        │ involuntary switches │      12   ±0 % │      12   ±0 %  1.00× │
+        ╰──────────────────────┴────────────────┴───────────────────────╯
+        ╭──────────────────────┬───────────────────────╮
+        │                      │ jemalloc 5.3.0        │
+        ├──────────────────────┼───────────────────────┤
+        │ wall time            │  1.26 s ±1.0 %  1.01× │
+        │ user time            │ 1.008 s ±1.0 %  1.01× │
+        │ system time          │  252 ms ±1.0 %  1.01× │
+        │ peak memory          │ 412 MiB   ±0 %  2.29× │
+        │ minor faults         │   9,981   ±0 %  0.22× │
+        │ major faults         │       0             – │
+        │ voluntary switches   │       3   ±0 %  1.00× │
+        │ involuntary switches │      12   ±0 %  1.00× │
+        ╰──────────────────────┴───────────────────────╯
+        primalloc: 20 % less time, 16 % less memory, 97 % fewer page faults than glibc.
+        jemalloc: 129 % more memory, 78 % fewer page faults than glibc.
+        ");
+        assert!(
+            strip_str(&text)
+                .to_string()
+                .lines()
+                .all(|line| line.chars().count() <= 80)
+        );
+    }
+
+    #[test]
+    fn listings_are_aligned_and_end_without_blanks() {
+        let records = vec![
+            vec!["7".into(), "a".into()],
+            vec!["12345".into(), "b".into()],
+        ];
+        let text = listing(&["PID", "PROGRAM"], &[0], records);
+        assert_eq!(
+            strip_str(&text).to_string(),
+            "  PID  PROGRAM\n    7  a\n12345  b\n"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! Running processes, as /proc shows them: which of them run on primalloc, and why one does not.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nix::unistd::{Pid, Uid, User};
+use procfs::ProcError;
+use procfs::process::{MMapPath, Process, all_processes};
+use serde::Serialize;
+
+use crate::allocators;
+use crate::program::Image;
+
+/// What the library names its anonymous memory, where the kernel lets it.
+const ANONYMOUS_NAME: &str = "anon:primalloc";
+const DELETED: &str = " (deleted)";
+/// The entry of the auxiliary vector that is 1 in secure mode.
+const AT_SECURE: u64 = 23;
+
+#[derive(Debug, Serialize)]
+pub struct Listing {
+    pub processes: Vec<RunningProcess>,
+    /// Processes of others, whose mappings may not be read.
+    pub unreadable: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub struct RunningProcess {
+    pub pid: i32,
+    pub user: String,
+    pub program: String,
+    pub resident_bytes: u64,
+    /// None where primalloc is linked into the program itself.
+    pub library: Option<PathBuf>,
+    pub library_state: LibraryState,
+    pub version: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LibraryState {
+    Current,
+    /// Another file now has its name, as after an upgrade.
+    Replaced,
+    /// No file has its name any more.
+    Deleted,
+    /// Linked into the program.
+    Static,
+}
+
+/// Every process that runs on primalloc and can be looked at.
+pub fn list() -> Result<Listing> {
+    let mut listing = Listing {
+        processes: Vec::new(),
+        unreadable: 0,
+    };
+    let mut versions = HashMap::new();
+    for process in all_processes().context("/proc cannot be read")?.flatten() {
+        match mapped_primalloc(&process) {
+            Ok(Some(mapped)) => listing
+                .processes
+                .extend(describe(&process, mapped, &mut versions)),
+            Ok(None) => {}
+            Err(ProcError::PermissionDenied(_)) if is_program(&process) => listing.unreadable += 1,
+            // It is of the kernel, or has ended in the meantime.
+            Err(_) => {}
+        }
+    }
+    listing.processes.sort_by_key(|process| process.pid);
+    Ok(listing)
+}
+
+enum Mapped {
+    Library(PathBuf),
+    Linked,
+}
+
+fn mapped_primalloc(process: &Process) -> Result<Option<Mapped>, ProcError> {
+    let mut mapped = None;
+    for map in process.maps()? {
+        match map.pathname {
+            MMapPath::Path(path) if is_library(&path) => return Ok(Some(Mapped::Library(path))),
+            MMapPath::Other(name) if name.starts_with(ANONYMOUS_NAME) => {
+                mapped = Some(Mapped::Linked)
+            }
+            _ => {}
+        }
+    }
+    Ok(mapped)
+}
+
+/// Whatever flavour of the library: checked, versioned, deleted since.
+fn is_library(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    name.starts_with("libprimalloc") && name.contains(".so")
+}
+
+fn describe(
+    process: &Process,
+    mapped: Mapped,
+    versions: &mut HashMap<PathBuf, Option<String>>,
+) -> Option<RunningProcess> {
+    let status = process.status().ok()?;
+    let (library, library_state) = match mapped {
+        Mapped::Linked => (None, LibraryState::Static),
+        Mapped::Library(path) => {
+            let (path, state) = state_of(&path);
+            (Some(path), state)
+        }
+    };
+    let version = match (&library, library_state) {
+        (Some(path), LibraryState::Current) => versions
+            .entry(path.clone())
+            .or_insert_with(|| {
+                allocators::probe(path)
+                    .ok()
+                    .and_then(|answer| answer.version)
+            })
+            .clone(),
+        _ => None,
+    };
+    Some(RunningProcess {
+        pid: process.pid(),
+        user: user_name(status.euid),
+        program: program_name(process).unwrap_or(status.name),
+        resident_bytes: status.vmrss.unwrap_or(0) * 1024,
+        library,
+        library_state,
+        version,
+    })
+}
+
+/// The kernel marks the path of a file that has lost its name.
+fn state_of(path: &Path) -> (PathBuf, LibraryState) {
+    let text = path.to_string_lossy();
+    match text.strip_suffix(DELETED).map(PathBuf::from) {
+        None => (path.to_owned(), LibraryState::Current),
+        Some(path) if path.exists() => (path, LibraryState::Replaced),
+        Some(path) => (path, LibraryState::Deleted),
+    }
+}
+
+fn user_name(uid: u32) -> String {
+    match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => user.name,
+        _ => uid.to_string(),
+    }
+}
+
+/// Threads of the kernel have no command line.
+fn is_program(process: &Process) -> bool {
+    process.cmdline().is_ok_and(|words| !words.is_empty())
+}
+
+/// The name that the program was started by.
+fn program_name(process: &Process) -> Option<String> {
+    let words = process.cmdline().ok()?;
+    let name = words.first().filter(|name| !name.is_empty())?;
+    Some(Path::new(name).file_name()?.to_string_lossy().into_owned())
+}
+
+/// Why a process that was started with `library` does not run on it, as exactly as can be known.
+pub fn explain_missing_library(pid: Pid, library: &Path) -> String {
+    let unknown = "it has ended before one could see why; the loader may have said so above";
+    let Ok(process) = Process::new(pid.as_raw()) else {
+        return unknown.to_owned();
+    };
+    let is_secure = process
+        .auxv()
+        .is_ok_and(|vector| vector.get(&AT_SECURE) == Some(&1));
+    if is_secure {
+        return "the kernel started it in secure mode, in which the loader ignores LD_PRELOAD"
+            .to_owned();
+    }
+    match (process.exe(), mapped_primalloc(&process)) {
+        (_, Ok(Some(Mapped::Library(path)))) if path == library => format!(
+            "{} is loaded but has not answered; it may be of another version than this tool",
+            library.display()
+        ),
+        (_, Ok(Some(Mapped::Library(path)))) => format!(
+            "{} is loaded, not {}, and has not answered",
+            path.display(),
+            library.display()
+        ),
+        (Ok(exe), Ok(_)) if Image::read(&exe).is_ok_and(|image| image.loader.is_none()) => {
+            format!(
+                "{} is linked statically, so no loader brings a library in",
+                exe.display()
+            )
+        }
+        (Ok(exe), Ok(_)) => format!(
+            "the loader has left {} out of {}; what it said above may tell why",
+            library.display(),
+            exe.display()
+        ),
+        _ => unknown.to_owned(),
+    }
+}

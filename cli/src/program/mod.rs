@@ -1,0 +1,143 @@
+//! A program as the kernel will see it: found in PATH, followed through #! lines, looked at.
+//!
+//!   resolve.rs  the name as typed -> the file, and the ELF image that runs in the end
+//!   elf.rs      what an ELF header says of machine, class and loader
+//!   inspect.rs  whether a preloaded library can take effect in that image
+
+mod elf;
+mod inspect;
+mod resolve;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+pub use elf::Image;
+pub use inspect::check_preloadable;
+use thiserror::Error;
+
+/// What to start, and what will then be running.
+#[derive(Debug)]
+pub struct Program {
+    /// The name as typed, which becomes argv[0].
+    pub name: OsString,
+    pub arguments: Vec<OsString>,
+    pub path: PathBuf,
+    /// The ELF file that runs: `path` itself, or the interpreter of a script.
+    pub image: PathBuf,
+    /// What `env` finds for a script that is started through it; `env` itself loads first.
+    pub found_by_env: Option<PathBuf>,
+}
+
+impl Program {
+    pub fn command(&self) -> Command {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(&self.path);
+        command.arg0(&self.name).args(&self.arguments);
+        command
+    }
+
+    /// How messages call it: the name as typed, and the image where that is another file.
+    fn title(&self) -> String {
+        let name = self.name.to_string_lossy();
+        if self.image == self.path {
+            name.into_owned()
+        } else {
+            format!("{name} (a script, run by {})", self.image.display())
+        }
+    }
+}
+
+/// Why a program cannot be started, or not with a preloaded library.
+#[derive(Debug, Error)]
+pub enum CannotStart {
+    #[error("{program}: no such program in PATH")]
+    NotInPath { program: String },
+    #[error("{program}: no such file")]
+    NoSuchFile { program: String },
+    #[error("{program}: is a directory, not a program")]
+    Directory { program: String },
+    #[error("{program}: is not executable; if it is meant to be, chmod +x {program} makes it so")]
+    NotExecutable { program: String },
+    #[error("{program}: is neither an ELF program nor a script, so Linux cannot start it")]
+    NotAProgram { program: String },
+    #[error("{program}: its interpreter {interpreter} does not exist")]
+    NoInterpreter {
+        program: String,
+        interpreter: String,
+    },
+    #[error("{program}: its interpreters lead from one script to the next without an end")]
+    TooManyInterpreters { program: String },
+    #[error(
+        "{program} is linked statically, so no dynamic loader is there to bring an allocator \
+         in. Link it dynamically, or link it anew with libprimalloc.a"
+    )]
+    Static { program: String },
+    #[error(
+        "{program} is a static Go program: Go's runtime has an allocator of its own and calls \
+         no malloc. Only the C parts of a Go program built with cgo can use primalloc"
+    )]
+    StaticGo { program: String },
+    #[error(
+        "{program} is built for {program_machine}, but {library} is for {library_machine}. \
+         Build the library for {program_machine}, and name it with --library PATH"
+    )]
+    OtherMachine {
+        program: String,
+        program_machine: String,
+        library: String,
+        library_machine: String,
+    },
+    #[error(
+        "{program} runs on musl's loader ({loader}), but {library} needs glibc. Run the \
+         program's glibc build, or link it with the static library"
+    )]
+    Musl {
+        program: String,
+        loader: String,
+        library: String,
+    },
+    #[error(
+        "{program} {privilege}, so the kernel starts it in secure mode, in which the loader \
+         ignores LD_PRELOAD. Run it as the user whose rights it takes, or run a copy of it \
+         without them"
+    )]
+    Privileged {
+        program: String,
+        privilege: &'static str,
+    },
+    #[error(
+        "{program} is built with a sanitizer ({runtime}), which replaces malloc itself and must \
+         be the first library. Use a build without the sanitizer"
+    )]
+    Sanitizer { program: String, runtime: String },
+    #[error("{file}: cannot be read: {reason}")]
+    Unreadable { file: String, reason: String },
+    #[error("{program}: cannot be started: {source}")]
+    Refused { program: String, source: io::Error },
+}
+
+impl CannotStart {
+    /// The status that a shell gives: 127 for what is not there, 126 for what will not start.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            CannotStart::NotInPath { .. } | CannotStart::NoSuchFile { .. } => 127,
+            _ => 126,
+        }
+    }
+
+    /// Whether the program itself would run, so that --force makes sense.
+    pub fn is_only_about_preloading(&self) -> bool {
+        use CannotStart::*;
+        matches!(
+            self,
+            Static { .. }
+                | StaticGo { .. }
+                | OtherMachine { .. }
+                | Musl { .. }
+                | Privileged { .. }
+                | Sanitizer { .. }
+        )
+    }
+}

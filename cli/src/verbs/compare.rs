@@ -1,0 +1,238 @@
+//! `primalloc compare`: a program under several allocators, side by side.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::allocators::{self, Allocator};
+use crate::arguments::ProgramArguments;
+use crate::measure::{self, Plan, ProgramOutput, Run};
+use crate::output::{self, Entry, Host, Report};
+use crate::program::{self, Program};
+
+const EXAMPLES: &str = "\
+Examples:
+  primalloc compare -- python3 script.py
+  primalloc compare --with glibc,primalloc,jemalloc --runs 20 -- redis-benchmark -q
+  primalloc compare --with all --html report.html -- sqlite3 :memory: '.read load.sql'
+  primalloc compare --with glibc,mine=./libmine.so --markdown -- ./program
+  primalloc compare --input big.txt --output sorted.txt -- sort
+
+The first allocator is the reference: ratios are to it, and below 1 means less. Half of the runs
+are at most the spread (±) away from the median; what is best, beyond the spread, is highlighted.
+Times and faults include the processes that the program starts and waits for.
+
+Exit status: 0; 1 if the program did not end the same way under every allocator; 125 if primalloc
+itself fails, 126 or 127 if the program cannot be started.";
+
+/// Compare allocators under a program: time, memory, page faults
+///
+/// Runs the program under each allocator in turns and shows the median of wall, user and system
+/// time, peak resident memory, minor and major page faults and context switches, with their
+/// spread and the ratio to the first allocator.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CompareArguments {
+    /// The allocators: glibc, primalloc, jemalloc, mimalloc, tcmalloc, ..., NAME=PATH, or all
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "glibc,primalloc"
+    )]
+    with: Vec<String>,
+
+    /// Measured runs under each allocator
+    #[arg(long, short = 'n', default_value_t = 10, value_parser = at_least_one)]
+    runs: usize,
+
+    /// Runs under each allocator before that, which are not counted
+    #[arg(long, default_value_t = 1)]
+    warmup: usize,
+
+    /// Give the program this file as standard input (else it is empty)
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+
+    /// Where the program's standard output goes: inherit, discard, or a file
+    #[arg(long, value_name = "WHERE", default_value = "discard", value_parser = program_output)]
+    output: ProgramOutput,
+
+    /// Write the report as JSON, to standard output or to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = STANDARD_OUTPUT)]
+    json: Option<PathBuf>,
+
+    /// Write the report as Markdown, to standard output or to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = STANDARD_OUTPUT)]
+    markdown: Option<PathBuf>,
+
+    /// Write the report with plots as one self-contained HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    #[command(flatten)]
+    program: ProgramArguments,
+}
+
+const STANDARD_OUTPUT: &str = "-";
+
+/// Where there is no terminal to ask.
+const WIDTH_WITHOUT_TERMINAL: usize = 100;
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least one run is needed".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("not a whole number".to_owned()),
+    }
+}
+
+fn program_output(text: &str) -> Result<ProgramOutput, String> {
+    Ok(match text {
+        "inherit" => ProgramOutput::Inherit,
+        "discard" => ProgramOutput::Discard,
+        path => ProgramOutput::File(PathBuf::from(path)),
+    })
+}
+
+pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
+    let program = Program::resolve(&arguments.program.command)?;
+    let allocators = allocators::select(&arguments.with, arguments.program.library.as_deref())?;
+    check(arguments, &program, &allocators)?;
+    let versions: Vec<Option<String>> = allocators
+        .iter()
+        .map(|allocator| allocator.try_out().version)
+        .collect();
+
+    let plan = Plan {
+        program: &program,
+        allocators: &allocators,
+        options: &arguments.program.options,
+        input: arguments.input.clone(),
+        output: arguments.output.clone(),
+        runs: arguments.runs,
+        warmup: arguments.warmup,
+    };
+    let runs = measure_with_progress(&plan)?;
+
+    let entry = |((allocator, version), runs): ((&Allocator, _), &Vec<Run>)| {
+        Entry::new(allocator, version, runs)
+    };
+    let report = Report {
+        command: shell_text(&arguments.program.command),
+        host: Host::of_this_machine(),
+        runs: arguments.runs,
+        warmup: arguments.warmup,
+        entries: allocators
+            .iter()
+            .zip(versions)
+            .zip(&runs)
+            .map(entry)
+            .collect(),
+    };
+    write_report(arguments, &report)?;
+    Ok(if report.outcomes_agree() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Makes sure, before the first run, that every library gets into the program.
+fn check(arguments: &CompareArguments, program: &Program, allocators: &[Allocator]) -> Result<()> {
+    for library in allocators
+        .iter()
+        .filter_map(|allocator| allocator.library.as_deref())
+    {
+        match program::check_preloadable(program, library) {
+            Err(reason) if reason.is_only_about_preloading() && arguments.program.force => {}
+            checked => {
+                checked?;
+                measure::check_loads(program, library)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn measure_with_progress(plan: &Plan) -> Result<Vec<Vec<Run>>> {
+    let bar = match plan.output {
+        ProgramOutput::Inherit => ProgressBar::hidden(),
+        _ => ProgressBar::new(plan.runs_total() as u64),
+    };
+    let style = "{bar:40.cyan/dim} run {pos} of {len}, {msg}, {eta} left";
+    bar.set_style(ProgressStyle::with_template(style)?.progress_chars("━╸─"));
+    let runs = plan.carry_out(|allocator| {
+        bar.inc(1);
+        bar.set_message(allocator.name.clone());
+    });
+    bar.finish_and_clear();
+    runs
+}
+
+fn write_report(arguments: &CompareArguments, report: &Report) -> Result<()> {
+    let is_standard = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new(STANDARD_OUTPUT));
+    if !is_standard(&arguments.json) && !is_standard(&arguments.markdown) {
+        anstream::print!("{}", output::table(report, terminal_width()));
+    }
+    if let Some(path) = &arguments.json {
+        write(path, &output::json(report))?;
+    }
+    if let Some(path) = &arguments.markdown {
+        write(path, &output::markdown(report))?;
+    }
+    if let Some(path) = &arguments.html {
+        write(path, &output::html(report)?)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    if path == Path::new(STANDARD_OUTPUT) {
+        print!("{text}");
+        return Ok(());
+    }
+    fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
+}
+
+fn terminal_width() -> usize {
+    if !std::io::stdout().is_terminal() {
+        return WIDTH_WITHOUT_TERMINAL;
+    }
+    terminal_size::terminal_size().map_or(WIDTH_WITHOUT_TERMINAL, |(width, _)| width.0.into())
+}
+
+/// The command as it could be typed, with quotes where a word needs them.
+fn shell_text(command: &[OsString]) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    let quoted = |word: &OsString| {
+        let word = word.to_string_lossy();
+        if !word.is_empty() && word.chars().all(is_plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_they_could_be_typed() {
+        let text =
+            |words: &[&str]| shell_text(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(text(&["sort", "-n", "a b"]), "sort -n 'a b'");
+        assert_eq!(text(&["echo", "it's", ""]), r"echo 'it'\''s' ''");
+    }
+}

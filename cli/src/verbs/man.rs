@@ -1,0 +1,42 @@
+//! `primalloc man`: the manual pages, made from the command line's own description.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, CommandFactory};
+use clap_mangen::Man;
+
+use crate::arguments::Arguments;
+
+const EXAMPLES: &str = "\
+Examples:
+  primalloc man | man -l -
+  primalloc man --dir /usr/local/share/man/man1";
+
+/// Print the manual page, or write those of all verbs
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ManArguments {
+    /// Write primalloc.1 and a page for each verb into this directory
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub fn run(arguments: &ManArguments) -> Result<ExitCode> {
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    match &arguments.dir {
+        None => Man::new(command).render(&mut io::stdout())?,
+        Some(directory) => {
+            fs::create_dir_all(directory)
+                .with_context(|| format!("{}: cannot be created", directory.display()))?;
+            clap_mangen::generate_to(command, directory)
+                .with_context(|| format!("{}: cannot be written to", directory.display()))?;
+        }
+    }
+    io::stdout().flush()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,108 @@
+//! `primalloc run`: a program on primalloc, proved by handshake.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use nix::unistd::Pid;
+
+use crate::arguments::ProgramArguments;
+use crate::child::{self, Supervisor};
+use crate::environment;
+use crate::handshake::{Handshake, State};
+use crate::library;
+use crate::processes::explain_missing_library;
+use crate::program::{self, Program};
+
+const EXAMPLES: &str = "\
+Examples:
+  primalloc run -- redis-server --port 7000
+  primalloc run --option purge_delay=0 --option verbose=1 -- python3 script.py
+  primalloc run --only-exe -- make -j8      make itself, but not the compilers it starts
+  primalloc run --library ./build/lib/libprimalloc.so -- ls
+
+Exit status: the program's own; or 125 if primalloc itself fails, 126 if the program cannot be
+started or cannot take a preloaded library, 127 if it is not there. If a signal ends the program,
+the same signal ends primalloc.";
+
+/// Run a program on primalloc
+///
+/// Finds the library, starts the program with it, and makes sure that it took effect. Signals
+/// and the exit status pass through as if the program had been started directly.
+///
+/// Programs that a preloaded library can't reach (static, setuid, of another machine, on musl)
+/// are refused with the reason.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArguments {
+    /// Only the program itself runs on primalloc, not the processes that it starts
+    #[arg(long)]
+    only_exe: bool,
+
+    /// Say nothing when the library does not take effect
+    #[arg(long, short)]
+    quiet: bool,
+
+    #[command(flatten)]
+    program: ProgramArguments,
+}
+
+pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
+    let library = library::find(arguments.program.library.as_deref())?;
+    let program = Program::resolve(&arguments.program.command)?;
+    check(arguments, &program, &library)?;
+
+    let mut command = program.command();
+    environment::preload(&mut command, &library, &environment::preloads())?;
+    environment::set_options(&mut command, &arguments.program.options);
+    if arguments.only_exe {
+        environment::keep_from_children(&mut command);
+    }
+
+    let mut handshake = Handshake::offer(&mut command)?;
+    let mut supervisor = Supervisor::new()?;
+    let child = child::start(&program, &mut command, supervisor.original_mask)?;
+    handshake.program_started();
+    let outcome = supervisor.wait(&child, &mut handshake, |pid, state| {
+        if !arguments.quiet {
+            warn_unless_in_effect(&program, &library, pid, &state);
+        }
+    })?;
+    Ok(outcome.imitate())
+}
+
+fn check(arguments: &RunArguments, program: &Program, library: &Path) -> Result<()> {
+    match program::check_preloadable(program, library) {
+        Err(reason) if reason.is_only_about_preloading() && arguments.program.force => {}
+        Err(reason) => return Err(reason.into()),
+        Ok(()) => {}
+    }
+    match &program.found_by_env {
+        Some(found) if arguments.only_exe && !arguments.quiet => anstream::eprintln!(
+            "primalloc: {}: its first line starts it through env, which --only-exe takes for the \
+             program; name the interpreter yourself: primalloc run --only-exe -- {} {}",
+            program.name.to_string_lossy(),
+            found.display(),
+            program.path.display()
+        ),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn warn_unless_in_effect(program: &Program, library: &Path, pid: Pid, state: &State) {
+    let name = program.name.to_string_lossy();
+    match state {
+        State::Answered(answer) if answer.pid == pid.as_raw() => {}
+        State::Answered(answer) => anstream::eprintln!(
+            "primalloc: {name} itself does not run on primalloc, only a process that it started \
+             (pid {}) does",
+            answer.pid
+        ),
+        State::Waiting | State::Closed => anstream::eprintln!(
+            "primalloc: {name} does not run on primalloc: {}",
+            explain_missing_library(pid, library)
+        ),
+    }
+}
