@@ -110,7 +110,8 @@ def rows_plot(analysis, metric):
                                                   2, 3, 4) if tick >= left])
     axes.tick_params(axis="x", top=True, labeltop=True)
     axes.set_xlabel(f"ratio to the row's best peer (dots at {RATIO_MOST:g} are at it or beyond)")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1 + 1.3 / len(rows) + 0.05), ncols=6,
+    # The padding, in font sizes, leaves room for the labels of the upper axis.
+    axes.legend(loc="lower center", bbox_to_anchor=(0.45, 1), borderaxespad=2.5, ncols=5,
                 frameon=False, fontsize=8)
     return svg_text(figure)
 

@@ -32,19 +32,18 @@ class Table:
     rows: list = field(default_factory=list)
 
 
-def ratio_mark(value, low=None, high=None):
-    """ahead: surely below 1; behind: surely above the bound that counts as left behind."""
-    if (high if high is not None else value) < 1.0:
+def ratio_mark(ratio):
+    """ahead: surely below 1; behind: surely above what counts as left behind; without bounds
+    neither is sure."""
+    if ratio.high < 1.0:
         return "ahead"
-    if (low if low is not None else value) > BEHIND:
-        return "behind"
-    return ""
+    return "behind" if ratio.low > BEHIND else ""
 
 
 def mean_cell(mean):
     if mean is None:
         return Cell("-")
-    return Cell(f"{mean.value:.3f}", ratio_mark(mean.value), mean.value)
+    return Cell(f"{mean.value:.3f}", ratio_mark(mean), mean.value)
 
 
 def mark_least(cells):
@@ -103,8 +102,7 @@ def rows_table(analysis, metric):
             Cell(f"{comparison.medians[OURS] * scale:.{digits}f}"),
             Cell(f"{comparison.medians[comparison.best] * scale:.{digits}f}"),
             Cell(comparison.best),
-            Cell(f"{ratio.value:.3f}", ratio_mark(ratio.value, ratio.low, ratio.high),
-                 ratio.value),
+            Cell(f"{ratio.value:.3f}", ratio_mark(ratio), ratio.value),
             bounds_cell(ratio), Cell(f"{again.value:.3f}" if again else "-")])
     return table
 
@@ -148,7 +146,7 @@ def ratio_table(analysis, metric):
         cells = []
         for name in analysis.names:
             ratio = comparison.ratios.get(name)
-            cells.append(Cell(f"{ratio.value:.2f}", ratio_mark(ratio.value), ratio.value)
+            cells.append(Cell(f"{ratio.value:.2f}", ratio_mark(ratio), ratio.value)
                          if ratio else Cell("-"))
         table.rows.append([Cell(row["name"]), *cells])
     return table
