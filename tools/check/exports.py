@@ -11,9 +11,11 @@ TLS_BYTES_MOST = 16
 GLIBC_NEWEST = (2, 28)
 LIBRARIES = re.compile(r"libc\.so\.6|ld-linux.*\.so\.\d+")
 
-# Older than GLIBC_NEWEST, but built on a newer glibc they carry the version with which they moved
-# from libpthread and libdl into libc. A library built on an old system asks for the old one.
-MOVED_INTO_LIBC = {
+# As functions they are older than GLIBC_NEWEST, but built on a newer glibc they carry the version
+# with which they moved from libpthread and libdl into libc or, as fstat, became symbols of their
+# own. A library built on an old system asks for what is there.
+GIVEN_NEW_VERSIONS = {
+    "fstat", "stat", "lstat",
     "dlsym", "dladdr", "dlopen", "pthread_key_create", "pthread_setspecific", "pthread_getspecific",
     "pthread_create", "pthread_join", "pthread_detach", "pthread_once", "pthread_sigmask",
     "pthread_atfork", "pthread_setname_np", "pthread_kill", "pthread_key_delete",
@@ -48,7 +50,7 @@ def needs_problems(tree):
                 problems.append(f"{SHARED}: needs {symbol}, which libc does not have")
         elif not number:
             problems.append(f"{SHARED}: needs {symbol} of {version.lstrip('@')}")
-        elif tuple(map(int, number.groups())) > GLIBC_NEWEST and symbol not in MOVED_INTO_LIBC:
+        elif tuple(map(int, number.groups())) > GLIBC_NEWEST and symbol not in GIVEN_NEW_VERSIONS:
             problems.append(f"{SHARED}: needs {symbol} of {version.lstrip('@')}; "
                             f"GLIBC_{GLIBC_NEWEST[0]}.{GLIBC_NEWEST[1]} is the newest allowed")
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", tree.run("readelf", "-dW", tree.build / SHARED))

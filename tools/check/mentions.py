@@ -15,6 +15,8 @@ PATH = re.compile(r"[\w.\-*]+(/[\w.\-*]+)*/?$")
 CALL = re.compile(r"([A-Za-z_]\w*)\(\)?$")
 IDENTIFIER = re.compile(r"(?=.*[a-z])[a-z]\w*_\w*$|PRIM(ALLOC)?_[A-Z]\w*$")
 WORD = re.compile(r"[A-Za-z_]\w*")
+FILE_NAME = re.compile(r"[\w\-]+\.[a-z0-9.]+")
+PLACEHOLDER = re.compile(r"(^|/)(DIR|FILE|NAME|PATH|PREFIX|PROGRAM|RULE)([/.]|$)")
 
 # Names of the world outside that documents and comments may speak of.
 OUTSIDE = {
@@ -35,9 +37,12 @@ class Names:
         self.folders = {folder for path in self.paths for folder in self._parents(path)}
         self.layers = tree.read("src/LAYERS").split() if tree.exists("src/LAYERS") else []
         self.words = set(OUTSIDE)
+        self.written_files = set()  # names of files that a program of the project writes or reads
         for path in self.paths:
             if self._is_source(path):
-                self.words.update(WORD.findall(self._code(path)))
+                code = self._code(path)
+                self.words.update(WORD.findall(code))
+                self.written_files.update(FILE_NAME.findall(code))
         if tree.exists(tables.OPTIONS):
             self.words.update(f"PRIMALLOC_{option['name'].upper()}"
                               for option in tables.options(tree))
@@ -70,11 +75,11 @@ class Names:
                 return True
             if "*" in candidate and fnmatch.filter(self.paths, candidate):
                 return True
-        return "/" not in name and any(fnmatch.fnmatch(os.path.basename(path), name)
-                                       for path in self.paths)
+        return "/" not in name and (name in self.written_files or any(
+            fnmatch.fnmatch(os.path.basename(path), name) for path in self.paths))
 
     def looks_like_path(self, name):
-        if not PATH.match(name) or name.startswith("build"):
+        if not PATH.match(name) or PLACEHOLDER.search(name) or name.startswith("build"):
             return False
         first = name.split("/")[0]
         if "/" in name:
