@@ -243,6 +243,9 @@ static bool steal_slab(struct slab_set *set, unsigned shard, unsigned object_cla
         lock_acquire(&set->lock, LOCK_CLASS);
         if (lock_try_acquire_unranked(&victim->lock)) {
             struct span *slab = victim->buckets[BUCKET_HALF];
+            if (slab && slab == victim->carving) { /* its fresh blocks are the victim's */
+                slab = slab->next;
+            }
             found = slab != NULL;
             if (found) {
                 move_slab(victim, set, shard, slab);
