@@ -3,10 +3,11 @@
 #
 # This shell starts the clients in the background, without the allocator under test, and then
 # becomes the server by exec, so that the measured process is the server. Its life lasts until it
-# has answered the last request and was told to stop. Peak memory is the server's, by far the largest
-# process. CPU time and page faults are the server's too where only the process itself is waited
-# for; where all its descendants are, the clients' share is in them, the same for every allocator,
-# as the clients run on libc's malloc. They kill the server if one of them fails: so fails the row.
+# has answered the last request and was told to stop. Peak memory is the server's, by far the
+# largest process. CPU time and page faults are the server's too where only the process itself is
+# waited for; where all its descendants are, the clients' share is in them, the same for every
+# allocator, as the clients run on libc's malloc. They kill the server if one of them fails: so
+# fails the row.
 #
 # Debian's redis-server is linked against libjemalloc, so without a preloaded allocator it would not
 # run on libc's malloc: then libc itself is preloaded, which puts its malloc first.

@@ -3,13 +3,15 @@
  * Each thread keeps <live> blocks of 16 bytes to 16 KiB, every power of two equally likely, and
  * goes on in <rounds>: it frees a tenth of them and allocates as many anew, at places that walk
  * through the array in strides. Every <cross>th round it gives the freed tenth to its neighbour
- * instead, who frees them when its next round starts. So most frees are local and a part is remote.
+ * instead, who frees them when its next round starts, unless a few such gifts wait there already:
+ * so a part of the frees is remote, and memory does not depend on who happens to run.
  */
 #include <stdatomic.h>
 
 #include "workload.h"
 
-#define STRIDE 7919 /* a prime above any tenth: places of a round do not repeat */
+#define STRIDE 7919 /* a prime: the places of a round do not repeat */
+#define GIFTS_MOST 8
 
 static struct argument arguments[] = {
     {"threads", "threads side by side", 2, 1, THREADS_MOST, NULL},
@@ -21,6 +23,7 @@ static struct argument arguments[] = {
 /* Blocks given by the neighbour: a list whose links stand in the blocks' third word. */
 struct mailbox {
     _Alignas(128) _Atomic(uint64_t *) first;
+    _Atomic uint32_t gifts; /* about how many lists wait: a bound, not an account */
 };
 
 #define BLOCK_LEAST 32 /* size, mark and link */
@@ -33,9 +36,15 @@ static void mailbox_give(struct mailbox *mailbox, uint64_t *first, uint64_t *las
         last[2] = (uint64_t)(uintptr_t)old;
     } while (!atomic_compare_exchange_weak_explicit(&mailbox->first, &old, first,
                                                     memory_order_release, memory_order_relaxed));
+    atomic_fetch_add_explicit(&mailbox->gifts, 1, memory_order_relaxed);
+}
+
+static int mailbox_has_room(struct mailbox *mailbox) {
+    return atomic_load_explicit(&mailbox->gifts, memory_order_relaxed) < GIFTS_MOST;
 }
 
 static void mailbox_free(struct mailbox *mailbox) {
+    atomic_store_explicit(&mailbox->gifts, 0, memory_order_relaxed);
     uint64_t *block = atomic_exchange_explicit(&mailbox->first, NULL, memory_order_acquire);
     while (block) {
         uint64_t *next = (uint64_t *)(uintptr_t)block[2];
@@ -60,7 +69,7 @@ static void *churn(void *context) {
     uint64_t place = 0;
     for (uint64_t round = 0; round < arguments[1].value; round++) {
         mailbox_free(&mailboxes[self]);
-        int gives = round % arguments[3].value == 0;
+        int gives = round % arguments[3].value == 0 && mailbox_has_room(neighbour);
         uint64_t *first = NULL;
         uint64_t *last = NULL;
         for (uint64_t i = 0; i < live / 10; i++) {
