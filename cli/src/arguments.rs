@@ -70,8 +70,7 @@ pub struct ProgramArguments {
         value_name = "PROGRAM",
         required = true,
         num_args = 1..,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
+        trailing_var_arg = true
     )]
     pub command: Vec<OsString>,
 }

@@ -34,26 +34,16 @@ impl FromStr for Setting {
             return Err(format!("'{name}' is no option name: a-z, 0-9 and '_' only"));
         }
         if value.is_empty() || value.contains(',') {
-            return Err(format!(
-                "'{value}' is no value for {name}: not empty, without commas"
-            ));
+            return Err(format!("'{value}' is no value for {name}: not empty, without commas"));
         }
-        Ok(Setting {
-            name: name.to_owned(),
-            value: value.to_owned(),
-        })
+        Ok(Setting { name: name.to_owned(), value: value.to_owned() })
     }
 }
 
 /// Puts `library` in front of the other preloads, so that its malloc is found first.
 pub fn preload(command: &mut Command, library: &Path, others: &OsStr) -> Result<()> {
     // The loader splits LD_PRELOAD at both, and knows no way to quote them.
-    if library
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .any(|byte| b": \t".contains(byte))
-    {
+    if library.as_os_str().as_bytes().iter().any(|byte| b": \t".contains(byte)) {
         bail!(
             "{}: the loader splits LD_PRELOAD at spaces and colons; \
              reach the library through a link without them",
@@ -95,15 +85,9 @@ pub fn set_options(command: &mut Command, settings: &[Setting]) {
     if settings.is_empty() {
         return;
     }
-    let mut words: Vec<OsString> = env::var_os(OPTIONS)
-        .filter(|v| !v.is_empty())
-        .into_iter()
-        .collect();
-    words.extend(
-        settings
-            .iter()
-            .map(|s| OsString::from(format!("{}={}", s.name, s.value))),
-    );
+    let mut words: Vec<OsString> =
+        env::var_os(OPTIONS).filter(|v| !v.is_empty()).into_iter().collect();
+    words.extend(settings.iter().map(|s| OsString::from(format!("{}={}", s.name, s.value))));
     command.env(OPTIONS, words.join(OsStr::new(",")));
 }
 
@@ -119,22 +103,13 @@ mod tests {
     #[test]
     fn a_setting_has_a_name_and_a_value() {
         let setting: Setting = "purge_delay_ms=0".parse().unwrap();
-        assert_eq!(
-            setting,
-            Setting {
-                name: "purge_delay_ms".into(),
-                value: "0".into()
-            }
-        );
+        assert_eq!(setting, Setting { name: "purge_delay_ms".into(), value: "0".into() });
     }
 
     #[test]
     fn what_is_wrong_with_a_setting_is_said() {
         let message = |text: &str| text.parse::<Setting>().unwrap_err();
-        assert_eq!(
-            message("verbose"),
-            "an option is NAME=VALUE, for example verbose=1"
-        );
+        assert_eq!(message("verbose"), "an option is NAME=VALUE, for example verbose=1");
         assert!(message("Verbose=1").contains("'Verbose' is no option name"));
         assert!(message("a=1,b=2").contains("without commas"));
     }

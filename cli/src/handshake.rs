@@ -46,15 +46,8 @@ impl Handshake {
             pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).context("cannot make a pipe")?;
         let writer = inheritable(writer)?;
         let facts = fstat(&writer).context("cannot look at the pipe")?;
-        command.env(
-            VARIABLE,
-            format!("{}:{}:{}", writer.as_raw_fd(), facts.st_dev, facts.st_ino),
-        );
-        Ok(Handshake {
-            reader: File::from(reader),
-            writer: Some(writer),
-            received: Vec::new(),
-        })
+        command.env(VARIABLE, format!("{}:{}:{}", writer.as_raw_fd(), facts.st_dev, facts.st_ino));
+        Ok(Handshake { reader: File::from(reader), writer: Some(writer), received: Vec::new() })
     }
 
     pub fn program_started(&mut self) {
@@ -96,10 +89,9 @@ fn parse(received: &[u8]) -> Option<Answer> {
     }
     let mut words = std::str::from_utf8(line).ok()?.split(' ');
     match (words.next(), words.next(), words.next(), words.next()) {
-        (Some("primalloc"), Some(version), Some(pid), None) => Some(Answer {
-            version: version.to_owned(),
-            pid: pid.parse().ok()?,
-        }),
+        (Some("primalloc"), Some(version), Some(pid), None) => {
+            Some(Answer { version: version.to_owned(), pid: pid.parse().ok()? })
+        }
         _ => None,
     }
 }
@@ -110,10 +102,7 @@ mod tests {
 
     #[test]
     fn the_answer_is_one_whole_line() {
-        let answer = Answer {
-            version: "0.1.0".into(),
-            pid: 42,
-        };
+        let answer = Answer { version: "0.1.0".into(), pid: 42 };
         assert_eq!(parse(b"primalloc 0.1.0 42\n"), Some(answer));
         assert_eq!(parse(b"primalloc 0.1.0 4"), None);
         assert_eq!(parse(b"primalloc 0.1.0\n"), None);
@@ -125,12 +114,7 @@ mod tests {
     fn the_pipe_is_announced_and_closes() {
         let mut command = Command::new("true");
         let mut handshake = Handshake::offer(&mut command).unwrap();
-        let announced = command
-            .get_envs()
-            .find(|(name, _)| *name == VARIABLE)
-            .unwrap()
-            .1
-            .unwrap();
+        let announced = command.get_envs().find(|(name, _)| *name == VARIABLE).unwrap().1.unwrap();
         assert_eq!(announced.to_str().unwrap().split(':').count(), 3);
         assert_eq!(handshake.poll(), State::Waiting);
         handshake.program_started();

@@ -15,10 +15,8 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf> {
     match named {
         Some(path) => named_library(path),
         None => installed_library().with_context(|| {
-            let places: Vec<String> = candidates()
-                .iter()
-                .map(|path| format!("  {}", path.display()))
-                .collect();
+            let places: Vec<String> =
+                candidates().iter().map(|path| format!("  {}", path.display())).collect();
             format!(
                 "{FILE_NAME} is nowhere to be found; name it with --library PATH or in the \
                  environment variable PRIMALLOC_LIBRARY. Looked at:\n{}\n  the loader's cache",
@@ -39,11 +37,7 @@ fn named_library(path: &Path) -> Result<PathBuf> {
 }
 
 fn kind_of(path: &Path) -> &'static str {
-    if path.is_dir() {
-        "directory"
-    } else {
-        "special file"
-    }
+    if path.is_dir() { "directory" } else { "special file" }
 }
 
 pub fn installed_library() -> Option<PathBuf> {
@@ -51,10 +45,7 @@ pub fn installed_library() -> Option<PathBuf> {
         let cache = ld_cache::read();
         cache.find(SONAME).or_else(|| cache.find(FILE_NAME))
     };
-    candidates()
-        .into_iter()
-        .find(|path| path.is_file())
-        .or_else(in_cache)
+    candidates().into_iter().find(|path| path.is_file()).or_else(in_cache)
 }
 
 fn candidates() -> Vec<PathBuf> {
@@ -75,9 +66,6 @@ pub fn library_directories() -> Vec<PathBuf> {
     ["/usr/local/lib", "/usr/lib", "/lib"]
         .iter()
         .flat_map(|prefix| [Path::new(prefix).join(&triple), PathBuf::from(prefix)])
-        .chain([
-            PathBuf::from("/usr/local/lib64"),
-            PathBuf::from("/usr/lib64"),
-        ])
+        .chain([PathBuf::from("/usr/local/lib64"), PathBuf::from("/usr/lib64")])
         .collect()
 }

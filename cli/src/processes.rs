@@ -52,16 +52,11 @@ pub enum LibraryState {
 
 /// Every process that runs on primalloc and can be looked at.
 pub fn list() -> Result<Listing> {
-    let mut listing = Listing {
-        processes: Vec::new(),
-        unreadable: 0,
-    };
+    let mut listing = Listing { processes: Vec::new(), unreadable: 0 };
     let mut versions = HashMap::new();
     for process in all_processes().context("/proc cannot be read")?.flatten() {
         match mapped_primalloc(&process) {
-            Ok(Some(mapped)) => listing
-                .processes
-                .extend(describe(&process, mapped, &mut versions)),
+            Ok(Some(mapped)) => listing.processes.extend(describe(&process, mapped, &mut versions)),
             Ok(None) => {}
             Err(ProcError::PermissionDenied(_)) if is_program(&process) => listing.unreadable += 1,
             // It is of the kernel, or has ended in the meantime.
@@ -113,11 +108,7 @@ fn describe(
     let version = match (&library, library_state) {
         (Some(path), LibraryState::Current) => versions
             .entry(path.clone())
-            .or_insert_with(|| {
-                allocators::probe(path)
-                    .ok()
-                    .and_then(|answer| answer.version)
-            })
+            .or_insert_with(|| allocators::probe(path).ok().and_then(|answer| answer.version))
             .clone(),
         _ => None,
     };
@@ -167,9 +158,7 @@ pub fn explain_missing_library(pid: Pid, library: &Path) -> String {
     let Ok(process) = Process::new(pid.as_raw()) else {
         return unknown.to_owned();
     };
-    let is_secure = process
-        .auxv()
-        .is_ok_and(|vector| vector.get(&AT_SECURE) == Some(&1));
+    let is_secure = process.auxv().is_ok_and(|vector| vector.get(&AT_SECURE) == Some(&1));
     if is_secure {
         return "the kernel started it in secure mode, in which the loader ignores LD_PRELOAD"
             .to_owned();
@@ -179,16 +168,11 @@ pub fn explain_missing_library(pid: Pid, library: &Path) -> String {
             "{} is loaded but has not answered; it may be of another version than this tool",
             library.display()
         ),
-        (_, Ok(Some(Mapped::Library(path)))) => format!(
-            "{} is loaded, not {}, and has not answered",
-            path.display(),
-            library.display()
-        ),
+        (_, Ok(Some(Mapped::Library(path)))) => {
+            format!("{} is loaded, not {}, and has not answered", path.display(), library.display())
+        }
         (Ok(exe), Ok(_)) if Image::read(&exe).is_ok_and(|image| image.loader.is_none()) => {
-            format!(
-                "{} is linked statically, so no loader brings a library in",
-                exe.display()
-            )
+            format!("{} is linked statically, so no loader brings a library in", exe.display())
         }
         (Ok(exe), Ok(_)) => format!(
             "the loader has left {} out of {}; what it said above may tell why",

@@ -36,17 +36,12 @@ impl LdCache {
 
 /// The cache of this system; empty where there is none.
 pub fn read() -> LdCache {
-    let libraries = fs::read(PATH)
-        .ok()
-        .and_then(|data| parse(&data))
-        .unwrap_or_default();
+    let libraries = fs::read(PATH).ok().and_then(|data| parse(&data)).unwrap_or_default();
     LdCache { libraries }
 }
 
 fn parse(data: &[u8]) -> Option<Vec<(String, PathBuf)>> {
-    let start = data
-        .windows(MAGIC.len())
-        .position(|window| window == MAGIC)?;
+    let start = data.windows(MAGIC.len()).position(|window| window == MAGIC)?;
     let data = &data[start..];
     let count = number_at(data, MAGIC.len())? as usize;
     let entries = data.get(HEADER_BYTES..HEADER_BYTES.checked_add(count * ENTRY_BYTES)?)?;
@@ -60,9 +55,7 @@ fn parse(data: &[u8]) -> Option<Vec<(String, PathBuf)>> {
 }
 
 fn number_at(data: &[u8], offset: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(
-        data.get(offset..offset + 4)?.try_into().ok()?,
-    ))
+    Some(u32::from_ne_bytes(data.get(offset..offset + 4)?.try_into().ok()?))
 }
 
 fn text_at(data: &[u8], offset: usize) -> Option<String> {
@@ -91,10 +84,7 @@ mod tests {
     #[test]
     fn entries_of_this_machine_are_read() {
         let libraries = parse(&cache(MACHINE | 3)).unwrap();
-        assert_eq!(
-            libraries,
-            [("iba.so".to_owned(), PathBuf::from("/lib/liba.so"))]
-        );
+        assert_eq!(libraries, [("iba.so".to_owned(), PathBuf::from("/lib/liba.so"))]);
         assert!(parse(&cache(3)).unwrap().is_empty());
     }
 

@@ -26,10 +26,7 @@ struct Known {
 }
 
 const KNOWN: [Known; 8] = [
-    Known {
-        name: "jemalloc",
-        file_names: &["libjemalloc.so.2", "libjemalloc.so.1"],
-    },
+    Known { name: "jemalloc", file_names: &["libjemalloc.so.2", "libjemalloc.so.1"] },
     Known {
         name: "mimalloc",
         file_names: &[
@@ -41,32 +38,13 @@ const KNOWN: [Known; 8] = [
     },
     Known {
         name: "tcmalloc",
-        file_names: &[
-            "libtcmalloc_minimal.so.4",
-            "libtcmalloc.so.4",
-            "libtcmalloc_minimal.so",
-        ],
+        file_names: &["libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libtcmalloc_minimal.so"],
     },
-    Known {
-        name: "snmalloc",
-        file_names: &["libsnmallocshim.so"],
-    },
-    Known {
-        name: "rpmalloc",
-        file_names: &["librpmallocwrap.so", "librpmalloc.so"],
-    },
-    Known {
-        name: "hardened_malloc",
-        file_names: &["libhardened_malloc.so"],
-    },
-    Known {
-        name: "mesh",
-        file_names: &["libmesh.so"],
-    },
-    Known {
-        name: "hoard",
-        file_names: &["libhoard.so"],
-    },
+    Known { name: "snmalloc", file_names: &["libsnmallocshim.so"] },
+    Known { name: "rpmalloc", file_names: &["librpmallocwrap.so", "librpmalloc.so"] },
+    Known { name: "hardened_malloc", file_names: &["libhardened_malloc.so"] },
+    Known { name: "mesh", file_names: &["libmesh.so"] },
+    Known { name: "hoard", file_names: &["libhoard.so"] },
 ];
 
 /// A name for the tables, and the library to preload; glibc's own malloc needs none.
@@ -78,17 +56,11 @@ pub struct Allocator {
 
 impl Allocator {
     fn glibc() -> Allocator {
-        Allocator {
-            name: GLIBC.to_owned(),
-            library: None,
-        }
+        Allocator { name: GLIBC.to_owned(), library: None }
     }
 
     fn with_library(name: &str, library: PathBuf) -> Allocator {
-        Allocator {
-            name: name.to_owned(),
-            library: Some(library),
-        }
+        Allocator { name: name.to_owned(), library: Some(library) }
     }
 }
 
@@ -103,20 +75,14 @@ impl Allocator {
     /// The version is the one that it gives itself, else that in its library's name.
     pub fn try_out(&self) -> Trial {
         let Some(library) = &self.library else {
-            return Trial {
-                version: Some(glibc_version_number()),
-                problem: None,
-            };
+            return Trial { version: Some(glibc_version_number()), problem: None };
         };
         let (told, problem) = match probe(library) {
             Ok(answer) => (answer.version, None),
             Err(error) => (None, Some(format!("{error:#}"))),
         };
         let of_name = || version_of_soname(&Image::read(library).ok()?.soname?);
-        Trial {
-            version: told.or_else(of_name),
-            problem,
-        }
+        Trial { version: told.or_else(of_name), problem }
     }
 }
 
@@ -155,10 +121,7 @@ pub fn select(words: &[String], primalloc: Option<&Path>) -> Result<Vec<Allocato
     let mut selected: Vec<Allocator> = Vec::new();
     for word in words {
         for allocator in select_one(word, primalloc)? {
-            match selected
-                .iter()
-                .find(|present| present.name == allocator.name)
-            {
+            match selected.iter().find(|present| present.name == allocator.name) {
                 None => selected.push(allocator),
                 Some(same) if *same == allocator => {}
                 Some(_) => bail!("{}: two allocators have this name", allocator.name),
@@ -173,28 +136,22 @@ fn select_one(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
         if name.is_empty() {
             bail!("{word}: an allocator of your own is NAME=PATH");
         }
-        return Ok(vec![Allocator::with_library(
-            name,
-            library::find(Some(Path::new(path)))?,
-        )]);
+        return Ok(vec![Allocator::with_library(name, library::find(Some(Path::new(path)))?)]);
     }
     match word {
         "all" => find_all(primalloc),
         GLIBC => Ok(vec![Allocator::glibc()]),
-        PRIMALLOC => Ok(vec![Allocator::with_library(
-            PRIMALLOC,
-            library::find(primalloc)?,
-        )]),
+        PRIMALLOC => Ok(vec![Allocator::with_library(PRIMALLOC, library::find(primalloc)?)]),
         name => match KNOWN.iter().find(|known| known.name == name) {
-            Some(known) => find_known(known, &ld_cache::read())
-                .map(|found| vec![found])
-                .ok_or_else(|| {
+            Some(known) => {
+                find_known(known, &ld_cache::read()).map(|found| vec![found]).ok_or_else(|| {
                     anyhow::anyhow!(
                         "{name} is not installed (no {}); if it lies elsewhere, name it: \
                          --with {name}=PATH",
                         known.file_names.join(", ")
                     )
-                }),
+                })
+            }
             None => bail!(
                 "{name}: no allocator known by this name. Known are glibc, primalloc, {} and all; \
                  any other is NAME=PATH",
@@ -207,12 +164,8 @@ fn select_one(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
 fn find_known(known: &Known, cache: &LdCache) -> Option<Allocator> {
     let directories = library::library_directories();
     known.file_names.iter().find_map(|file_name| {
-        let in_directories = || {
-            directories
-                .iter()
-                .map(|place| place.join(file_name))
-                .find(|path| path.is_file())
-        };
+        let in_directories =
+            || directories.iter().map(|place| place.join(file_name)).find(|path| path.is_file());
         let path = cache.find(file_name).or_else(in_directories)?;
         Some(Allocator::with_library(known.name, path))
     })
@@ -224,10 +177,7 @@ pub fn is_allocator_library(path: &Path) -> bool {
         return false;
     };
     name.starts_with("libprimalloc")
-        || KNOWN
-            .iter()
-            .flat_map(|known| known.file_names)
-            .any(|known| name.starts_with(known))
+        || KNOWN.iter().flat_map(|known| known.file_names).any(|known| name.starts_with(known))
 }
 
 #[cfg(test)]
@@ -255,8 +205,6 @@ mod tests {
     fn allocators_are_known_by_their_files() {
         assert!(is_allocator_library(Path::new("/usr/lib/libjemalloc.so.2")));
         assert!(is_allocator_library(Path::new("build/lib/libprimalloc.so")));
-        assert!(!is_allocator_library(Path::new(
-            "/usr/lib/libfaketime.so.1"
-        )));
+        assert!(!is_allocator_library(Path::new("/usr/lib/libfaketime.so.1")));
     }
 }

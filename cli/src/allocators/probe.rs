@@ -41,10 +41,7 @@ pub fn probe(library: &Path) -> Result<ProbeAnswer> {
     }
     let answer: ProbeAnswer =
         serde_json::from_slice(&output.stdout).context("a program under it said nonsense")?;
-    let is_serving = answer
-        .malloc_from
-        .as_deref()
-        .is_some_and(|file| Path::new(file) == library);
+    let is_serving = answer.malloc_from.as_deref().is_some_and(|file| Path::new(file) == library);
     if !is_serving {
         bail!("it does not take the place of malloc {complaint}");
     }

@@ -126,11 +126,6 @@ fn write_stamp(page: *mut Stamp) -> io::Result<()> {
     }
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
     // SAFETY: the page is mapped and large enough, and getrusage has filled the buffer.
-    unsafe {
-        page.write(Stamp {
-            time: *time.as_ref(),
-            usage: usage.assume_init(),
-        })
-    };
+    unsafe { page.write(Stamp { time: *time.as_ref(), usage: usage.assume_init() }) };
     Ok(())
 }

@@ -49,10 +49,7 @@ impl Supervisor {
         collected.thread_block().context("cannot block signals")?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signals = SignalFd::with_flags(&collected, flags).context("cannot wait for signals")?;
-        Ok(Supervisor {
-            signals,
-            original_mask,
-        })
+        Ok(Supervisor { signals, original_mask })
     }
 
     /// Waits for the program's end. `on_handshake` learns once what became of the handshake.

@@ -18,31 +18,19 @@ pub fn check_loads(program: &Program, library: &Path) -> Result<()> {
         return Ok(());
     }
     let mut command = program.command();
-    environment::preload(
-        &mut command,
-        library,
-        &environment::preloads_without_allocators(),
-    )?;
+    environment::preload(&mut command, library, &environment::preloads_without_allocators())?;
     command.env(TRACE, "1").stdin(Stdio::null());
-    let output = command
-        .output()
-        .with_context(|| program.name.to_string_lossy().into_owned())?;
+    let output = command.output().with_context(|| program.name.to_string_lossy().into_owned())?;
 
     let loaded = String::from_utf8_lossy(&output.stdout);
     let library_text = library.display().to_string();
-    if loaded
-        .lines()
-        .any(|line| line.split_whitespace().any(|word| word == library_text))
-    {
+    if loaded.lines().any(|line| line.split_whitespace().any(|word| word == library_text)) {
         return Ok(());
     }
     let complaint = String::from_utf8_lossy(&output.stderr);
     bail!(
         "{library_text} does not get into {}: {}",
         program.name.to_string_lossy(),
-        complaint
-            .lines()
-            .next()
-            .unwrap_or("the loader leaves it out")
+        complaint.lines().next().unwrap_or("the loader leaves it out")
     );
 }

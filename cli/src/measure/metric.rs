@@ -30,13 +30,7 @@ const fn metric(
     unit: Unit,
     value: fn(&Run) -> f64,
 ) -> Metric {
-    Metric {
-        id,
-        label,
-        unit,
-        verdict: None,
-        value,
-    }
+    Metric { id, label, unit, verdict: None, value }
 }
 
 impl Metric {
@@ -47,37 +41,17 @@ impl Metric {
 }
 
 pub const METRICS: [Metric; 8] = [
-    metric("wall_seconds", "wall time", Unit::Seconds, |run| {
-        run.wall_seconds
-    })
-    .concluded("time", "less"),
-    metric("user_seconds", "user time", Unit::Seconds, |run| {
-        run.user_seconds
+    metric("wall_seconds", "wall time", Unit::Seconds, |run| run.wall_seconds)
+        .concluded("time", "less"),
+    metric("user_seconds", "user time", Unit::Seconds, |run| run.user_seconds),
+    metric("system_seconds", "system time", Unit::Seconds, |run| run.system_seconds),
+    metric("peak_resident_bytes", "peak memory", Unit::Bytes, |run| run.peak_resident_bytes)
+        .concluded("memory", "less"),
+    metric("minor_faults", "minor faults", Unit::Count, |run| run.minor_faults)
+        .concluded("page faults", "fewer"),
+    metric("major_faults", "major faults", Unit::Count, |run| run.major_faults),
+    metric("voluntary_switches", "voluntary switches", Unit::Count, |run| run.voluntary_switches),
+    metric("involuntary_switches", "involuntary switches", Unit::Count, |run| {
+        run.involuntary_switches
     }),
-    metric("system_seconds", "system time", Unit::Seconds, |run| {
-        run.system_seconds
-    }),
-    metric("peak_resident_bytes", "peak memory", Unit::Bytes, |run| {
-        run.peak_resident_bytes
-    })
-    .concluded("memory", "less"),
-    metric("minor_faults", "minor faults", Unit::Count, |run| {
-        run.minor_faults
-    })
-    .concluded("page faults", "fewer"),
-    metric("major_faults", "major faults", Unit::Count, |run| {
-        run.major_faults
-    }),
-    metric(
-        "voluntary_switches",
-        "voluntary switches",
-        Unit::Count,
-        |run| run.voluntary_switches,
-    ),
-    metric(
-        "involuntary_switches",
-        "involuntary switches",
-        Unit::Count,
-        |run| run.involuntary_switches,
-    ),
 ];

@@ -43,11 +43,7 @@ impl Summary {
 
 fn median_of_sorted(values: &[f64]) -> f64 {
     let middle = values.len() / 2;
-    if values.len() % 2 == 1 {
-        values[middle]
-    } else {
-        (values[middle - 1] + values[middle]) / 2.0
-    }
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
 /// Whether the medians lie further apart than both spreads together. After a few runs only,
@@ -69,10 +65,7 @@ mod tests {
     #[test]
     fn summaries_of_odd_and_even_numbers_of_values() {
         let odd = Summary::of(&[3.0, 1.0, 2.0]);
-        assert_eq!(
-            (odd.median, odd.spread, odd.min, odd.max),
-            (2.0, 1.0, 1.0, 3.0)
-        );
+        assert_eq!((odd.median, odd.spread, odd.min, odd.max), (2.0, 1.0, 1.0, 3.0));
         let even = Summary::of(&[4.0, 1.0, 2.0, 3.0]);
         assert_eq!((even.median, even.spread), (2.5, 1.0));
         assert_eq!(Summary::of(&[7.0]).spread, 0.0);
@@ -104,9 +97,6 @@ mod tests {
 
     #[test]
     fn less_than_a_hundredth_is_no_difference() {
-        assert!(!is_beyond_spread(
-            &Summary::of(&[1000.0; 9]),
-            &Summary::of(&[1001.0; 9])
-        ));
+        assert!(!is_beyond_spread(&Summary::of(&[1000.0; 9]), &Summary::of(&[1001.0; 9])));
     }
 }

@@ -85,10 +85,7 @@ mod tests {
         for outside in ["http://", "https://", "src=", "<link"] {
             let allowed = page.matches("http://www.w3.org").count();
             let found = page.matches(outside).count();
-            assert!(
-                found == 0 || outside == "http://" && found == allowed,
-                "{outside}"
-            );
+            assert!(found == 0 || outside == "http://" && found == allowed, "{outside}");
         }
     }
 }

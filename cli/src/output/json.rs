@@ -59,11 +59,7 @@ pub fn json(report: &Report) -> String {
         runs: report.runs,
         warmup: report.warmup,
         reference: &report.reference().name,
-        allocators: report
-            .entries
-            .iter()
-            .map(|entry| part_of(report, entry))
-            .collect(),
+        allocators: report.entries.iter().map(|entry| part_of(report, entry)).collect(),
         outcomes_agree: report.outcomes_agree(),
         conclusions: report.conclusions(),
     };
@@ -74,14 +70,7 @@ fn part_of<'a>(report: &'a Report, entry: &'a Entry) -> AllocatorPart<'a> {
     let metrics = METRICS.iter().enumerate().map(|(index, metric)| {
         let figures = &entry.figures[index];
         let ratio = report.ratio(entry, index);
-        (
-            metric.id,
-            MetricPart {
-                summary: figures.summary,
-                ratio,
-                values: &figures.values,
-            },
-        )
+        (metric.id, MetricPart { summary: figures.summary, ratio, values: &figures.values })
     });
     AllocatorPart {
         name: &entry.name,
@@ -98,15 +87,7 @@ fn part_of<'a>(report: &'a Report, entry: &'a Entry) -> AllocatorPart<'a> {
 
 fn outcome_part(outcome: Outcome, runs: usize) -> OutcomePart {
     match outcome {
-        Outcome::Exited(status) => OutcomePart {
-            exit_status: Some(status),
-            signal: None,
-            runs,
-        },
-        Outcome::Killed(signal) => OutcomePart {
-            exit_status: None,
-            signal: Some(signal),
-            runs,
-        },
+        Outcome::Exited(status) => OutcomePart { exit_status: Some(status), signal: None, runs },
+        Outcome::Killed(signal) => OutcomePart { exit_status: None, signal: Some(signal), runs },
     }
 }

@@ -69,11 +69,7 @@ fn draw_strips(
     row: &Row,
 ) -> DrawResult<()> {
     let strips = report.entries.len();
-    let highest = row
-        .cells
-        .iter()
-        .map(|cell| cell.summary.max)
-        .fold(0.0, f64::max);
+    let highest = row.cells.iter().map(|cell| cell.summary.max).fold(0.0, f64::max);
     let end = highest / row.scale.divisor() * 1.05;
     let mut chart = ChartBuilder::on(area)
         .margin_right(16)
@@ -94,10 +90,8 @@ fn draw_strips(
         .label_style(("sans-serif", 12).into_font().color(&INK))
         .draw()?;
 
-    let name_style = ("sans-serif", 13)
-        .into_font()
-        .color(&INK)
-        .pos(Pos::new(HPos::Right, VPos::Center));
+    let name_style =
+        ("sans-serif", 13).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
     for (index, entry) in report.entries.iter().enumerate() {
         let color = COLORS[index % COLORS.len()];
         let middle = index as f64 + 0.5;
@@ -118,21 +112,13 @@ fn draw_strips(
             .map(|&value| Circle::new((scaled(value), middle), 3, color.mix(0.7).filled()));
         chart.draw_series(dots)?;
         let (_, y) = chart.backend_coord(&(0.0, middle));
-        area.draw(&Text::new(
-            entry.name.clone(),
-            (NAMES_WIDTH as i32 - 8, y),
-            &name_style,
-        ))?;
+        area.draw(&Text::new(entry.name.clone(), (NAMES_WIDTH as i32 - 8, y), &name_style))?;
     }
     Ok(())
 }
 
 fn axis_label(value: f64) -> String {
-    if value.fract() == 0.0 {
-        with_thousands(value as u64)
-    } else {
-        format!("{value:.1}")
-    }
+    if value.fract() == 0.0 { with_thousands(value as u64) } else { format!("{value:.1}") }
 }
 
 /// Lets the page choose the width.

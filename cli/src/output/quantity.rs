@@ -16,11 +16,7 @@ impl Scale {
     pub fn for_range(unit: Unit, lowest: f64, highest: f64) -> Scale {
         let (divisor, suffix) = match unit {
             Unit::Count => {
-                return Scale {
-                    divisor: 1.0,
-                    decimals: 0,
-                    suffix: "",
-                };
+                return Scale { divisor: 1.0, decimals: 0, suffix: "" };
             }
             Unit::Seconds if highest >= 1.0 => (1.0, "s"),
             Unit::Seconds => (1e-3, "ms"),
@@ -34,11 +30,7 @@ impl Scale {
             small if small < 100.0 => 1,
             _ => 0,
         };
-        Scale {
-            divisor,
-            decimals,
-            suffix,
-        }
+        Scale { divisor, decimals, suffix }
     }
 
     pub fn divisor(&self) -> f64 {
@@ -101,10 +93,7 @@ mod tests {
         let scale = Scale::for_range(Unit::Seconds, 0.0123, 0.412);
         assert_eq!(scale.format(0.0123), "12.3 ms");
         assert_eq!(scale.format(0.412), "412.0 ms");
-        assert_eq!(
-            Scale::for_range(Unit::Seconds, 1.5, 2.0).format(1.5),
-            "1.50 s"
-        );
+        assert_eq!(Scale::for_range(Unit::Seconds, 1.5, 2.0).format(1.5), "1.50 s");
     }
 
     #[test]

@@ -63,10 +63,7 @@ impl Entry {
     pub fn new(allocator: &Allocator, version: Option<String>, runs: &[Run]) -> Entry {
         let figures = METRICS.iter().map(|metric| {
             let values: Vec<f64> = runs.iter().map(metric.value).collect();
-            Figures {
-                summary: Summary::of(&values),
-                values,
-            }
+            Figures { summary: Summary::of(&values), values }
         });
         let failed = runs.iter().find(|run| !run.outcome.is_success());
         Entry {
@@ -102,10 +99,7 @@ impl Entry {
 fn count_outcomes(runs: &[Run]) -> Vec<(Outcome, usize)> {
     let mut counts: Vec<(Outcome, usize)> = Vec::new();
     for run in runs {
-        match counts
-            .iter_mut()
-            .find(|(outcome, _)| *outcome == run.outcome)
-        {
+        match counts.iter_mut().find(|(outcome, _)| *outcome == run.outcome) {
             Some((_, count)) => *count += 1,
             None => counts.push((run.outcome, 1)),
         }
@@ -142,33 +136,20 @@ impl Report {
             };
             let cells: Vec<Cell> = self.entries.iter().map(cell).collect();
             let medians = || cells.iter().map(|cell| cell.summary.median);
-            let lowest = medians()
-                .filter(|&median| median > 0.0)
-                .fold(f64::INFINITY, f64::min);
+            let lowest = medians().filter(|&median| median > 0.0).fold(f64::INFINITY, f64::min);
             let highest = medians().fold(0.0, f64::max);
             let scale = Scale::for_range(metric.unit, lowest, highest);
-            Row {
-                index,
-                metric,
-                scale,
-                cells,
-            }
+            Row { index, metric, scale, cells }
         })
     }
 
     pub fn ratio(&self, entry: &Entry, metric: usize) -> Option<f64> {
-        entry.figures[metric]
-            .summary
-            .ratio_to(&self.reference().figures[metric].summary)
+        entry.figures[metric].summary.ratio_to(&self.reference().figures[metric].summary)
     }
 
     /// Whether nobody needs less of it; where all need the same, nobody is best.
     pub fn is_best(&self, entry: &Entry, metric: usize) -> bool {
-        let summaries = || {
-            self.entries
-                .iter()
-                .map(|entry| &entry.figures[metric].summary)
-        };
+        let summaries = || self.entries.iter().map(|entry| &entry.figures[metric].summary);
         let lowest = summaries().min_by(|a, b| a.median.total_cmp(&b.median));
         let Some(lowest) = lowest else { return false };
         let is_level = |summary: &Summary| !is_beyond_spread(summary, lowest);
@@ -177,10 +158,7 @@ impl Report {
 
     /// One sentence for each allocator other than the first.
     pub fn conclusions(&self) -> Vec<String> {
-        self.entries[1..]
-            .iter()
-            .map(|entry| self.conclusion(entry))
-            .collect()
+        self.entries[1..].iter().map(|entry| self.conclusion(entry)).collect()
     }
 
     fn conclusion(&self, entry: &Entry) -> String {
@@ -201,12 +179,7 @@ impl Report {
                 entry.name, reference.name
             );
         }
-        format!(
-            "{}: {} than {}.",
-            entry.name,
-            differences.join(", "),
-            reference.name
-        )
+        format!("{}: {} than {}.", entry.name, differences.join(", "), reference.name)
     }
 
     /// Whether the program ended the same way under every allocator.
@@ -229,17 +202,11 @@ impl Report {
             .iter()
             .map(|entry| format!("{}: {}", entry.name, entry.outcomes_text()))
             .collect();
-        vec![format!(
-            "The program did not always end the same way. {}.",
-            each.join("; ")
-        )]
+        vec![format!("The program did not always end the same way. {}.", each.join("; "))]
     }
 
     pub fn failure_messages(&self) -> Option<(&str, &str)> {
-        let failed = self
-            .entries
-            .iter()
-            .find(|entry| !entry.messages.is_empty())?;
+        let failed = self.entries.iter().find(|entry| !entry.messages.is_empty())?;
         Some((&failed.name, &failed.messages))
     }
 }
@@ -269,10 +236,7 @@ fn processor_model(cpuinfo: &str) -> String {
     cpuinfo
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
-        .map_or_else(
-            || std::env::consts::ARCH.to_owned(),
-            |(_, model)| model.trim().to_owned(),
-        )
+        .map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, model)| model.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -298,29 +262,18 @@ mod tests {
         assert!(!report.outcomes_agree());
         assert_eq!(
             report.failures(),
-            [
-                "The program did not always end the same way. glibc: exit status 0; \
+            ["The program did not always end the same way. glibc: exit status 0; \
               primalloc: exit status 0 (4 times), killed by SIGSEGV (once); \
-              jemalloc: exit status 0."
-            ]
+              jemalloc: exit status 0."]
         );
     }
 
     #[test]
     fn what_is_level_with_the_lowest_is_best_too() {
         let report = sample::report();
-        let best: Vec<bool> = report
-            .entries
-            .iter()
-            .map(|entry| report.is_best(entry, 0))
-            .collect();
+        let best: Vec<bool> = report.entries.iter().map(|entry| report.is_best(entry, 0)).collect();
         assert_eq!(best, [false, true, false]);
         let major_faults = 5;
-        assert!(
-            !report
-                .entries
-                .iter()
-                .any(|entry| report.is_best(entry, major_faults))
-        );
+        assert!(!report.entries.iter().any(|entry| report.is_best(entry, major_faults)));
     }
 }

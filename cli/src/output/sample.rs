@@ -45,18 +45,8 @@ pub fn report() -> Report {
         warmup: 1,
         entries: vec![
             entry("glibc", None, "2.36", runs(1.25, 180.0, 45_210.0)),
-            entry(
-                "primalloc",
-                Some("/lib/libprimalloc.so"),
-                "0.1.0",
-                runs(1.0, 150.5, 1_204.0),
-            ),
-            entry(
-                "jemalloc",
-                Some("/lib/libjemalloc.so.2"),
-                "5.3.0",
-                runs(1.26, 412.0, 9_981.0),
-            ),
+            entry("primalloc", Some("/lib/libprimalloc.so"), "0.1.0", runs(1.0, 150.5, 1_204.0)),
+            entry("jemalloc", Some("/lib/libjemalloc.so.2"), "5.3.0", runs(1.26, 412.0, 9_981.0)),
         ],
     }
 }

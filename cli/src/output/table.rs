@@ -66,9 +66,7 @@ fn part(report: &Report, rows: &[Row], first: usize, count: usize) -> Table {
     builder.push_record(header);
     for row in rows {
         let mut record = vec![row.metric.label.to_owned()];
-        shown
-            .clone()
-            .for_each(|index| record.extend(cells(row, index)));
+        shown.clone().for_each(|index| record.extend(cells(row, index)));
         builder.push_record(record);
     }
 
@@ -91,14 +89,8 @@ fn part(report: &Report, rows: &[Row], first: usize, count: usize) -> Table {
 fn cells(row: &Row, index: usize) -> Vec<String> {
     let cell = &row.cells[index];
     let median = row.scale.format(cell.summary.median);
-    let median = if cell.is_best {
-        median.green().bold().to_string()
-    } else {
-        median
-    };
-    let spread = spread_text(cell.summary.spread, cell.summary.median)
-        .dimmed()
-        .to_string();
+    let median = if cell.is_best { median.green().bold().to_string() } else { median };
+    let spread = spread_text(cell.summary.spread, cell.summary.median).dimmed().to_string();
     let mut cells = vec![median, spread];
     if index > 0 {
         cells.push(ratio_text(cell.ratio));
@@ -109,17 +101,11 @@ fn cells(row: &Row, index: usize) -> Vec<String> {
 /// A frame, a line below the names, and a line between allocators.
 fn theme(shown: std::ops::Range<usize>) -> Theme {
     let mut theme = Theme::from_style(Style::rounded().remove_horizontals().remove_vertical());
-    let below_names = HorizontalLine::new('─')
-        .left('├')
-        .right('┤')
-        .intersection('┼');
+    let below_names = HorizontalLine::new('─').left('├').right('┤').intersection('┼');
     theme.insert_horizontal_line(1, below_names);
     let mut column = 1;
     for index in shown {
-        let between = VerticalLine::new('│')
-            .top('┬')
-            .bottom('┴')
-            .intersection('┼');
+        let between = VerticalLine::new('│').top('┬').bottom('┴').intersection('┼');
         theme.insert_vertical_line(column, between);
         column += columns_of(index);
     }
@@ -130,20 +116,15 @@ fn theme(shown: std::ops::Range<usize>) -> Theme {
 pub fn listing(header: &[&str], right_aligned: &[usize], records: Vec<Vec<String>>) -> String {
     let mut builder = Builder::default();
     builder.push_record(header.iter().map(|name| name.dimmed().to_string()));
-    records
-        .into_iter()
-        .for_each(|record| builder.push_record(record));
+    records.into_iter().for_each(|record| builder.push_record(record));
     let mut table = builder.build();
     table.with(Style::empty());
     table.with(Padding::new(0, 2, 0, 0));
     for &column in right_aligned {
         table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
     }
-    let lines: Vec<String> = table
-        .to_string()
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect();
+    let lines: Vec<String> =
+        table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
 }
 
@@ -188,24 +169,13 @@ mod tests {
         primalloc: 20 % less time, 16 % less memory, 97 % fewer page faults than glibc.
         jemalloc: 129 % more memory, 78 % fewer page faults than glibc.
         ");
-        assert!(
-            strip_str(&text)
-                .to_string()
-                .lines()
-                .all(|line| line.chars().count() <= 80)
-        );
+        assert!(strip_str(&text).to_string().lines().all(|line| line.chars().count() <= 80));
     }
 
     #[test]
     fn listings_are_aligned_and_end_without_blanks() {
-        let records = vec![
-            vec!["7".into(), "a".into()],
-            vec!["12345".into(), "b".into()],
-        ];
+        let records = vec![vec!["7".into(), "a".into()], vec!["12345".into(), "b".into()]];
         let text = listing(&["PID", "PROGRAM"], &[0], records);
-        assert_eq!(
-            strip_str(&text).to_string(),
-            "  PID  PROGRAM\n    7  a\n12345  b\n"
-        );
+        assert_eq!(strip_str(&text).to_string(), "  PID  PROGRAM\n    7  a\n12345  b\n");
     }
 }

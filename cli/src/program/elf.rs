@@ -67,10 +67,7 @@ where
     let header = file.elf_header();
     let endian = file.endian();
     let mut image = Image {
-        machine: Machine {
-            number: header.e_machine(endian),
-            is_64_bit: header.is_class_64(),
-        },
+        machine: Machine { number: header.e_machine(endian), is_64_bit: header.is_class_64() },
         loader: None,
         soname: None,
         needed: Vec::new(),
@@ -91,10 +88,7 @@ where
     }
     let sections = file.elf_section_table();
     image.is_go = sections.iter().any(|section| {
-        matches!(
-            sections.section_name(endian, section),
-            Ok(b".go.buildinfo" | b".gopclntab")
-        )
+        matches!(sections.section_name(endian, section), Ok(b".go.buildinfo" | b".gopclntab"))
     });
     Ok(image)
 }

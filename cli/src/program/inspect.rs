@@ -21,27 +21,23 @@ const SANITIZERS: [&str; 4] = ["libasan.so", "libtsan.so", "liblsan.so", "libhwa
 /// Says why `library` cannot take effect in `program`, if that is known.
 pub fn check_preloadable(program: &Program, library: &Path) -> Result<(), CannotStart> {
     if let Some(privilege) = privilege_gained(&program.image) {
-        return Err(CannotStart::Privileged {
-            program: program.title(),
-            privilege,
-        });
+        return Err(CannotStart::Privileged { program: program.title(), privilege });
     }
     if File::open(&program.image).is_err() {
         // It may be executed though not read: the handshake will tell how that went.
         return Ok(());
     }
-    let image = read_image(&program.image)?;
-    let library_image = read_image(library)?;
+    let image = Image::read(&program.image).map_err(|error| CannotStart::Unreadable {
+        program: program.title(),
+        reason: error.to_string(),
+    })?;
+    let library_image = Image::read(library).map_err(|error| CannotStart::BadLibrary {
+        library: library.display().to_string(),
+        reason: error.to_string(),
+    })?;
     check_machine(program, &image, library, &library_image)?;
     check_loader(program, &image, library)?;
     check_sanitizer(program, &image)
-}
-
-fn read_image(path: &Path) -> Result<Image, CannotStart> {
-    Image::read(path).map_err(|error| CannotStart::Unreadable {
-        file: path.display().to_string(),
-        reason: error.to_string(),
-    })
 }
 
 fn check_machine(
@@ -65,20 +61,14 @@ fn check_loader(program: &Program, image: &Image, library: &Path) -> Result<(), 
     let title = program.title();
     let Some(loader) = &image.loader else {
         // The loader itself, started by name, is a file without a loader that honours preloads.
-        let is_loader = image
-            .soname
-            .as_ref()
-            .is_some_and(|name| name.starts_with("ld-"));
+        let is_loader = image.soname.as_ref().is_some_and(|name| name.starts_with("ld-"));
         return match (is_loader, image.is_go) {
             (true, _) => Ok(()),
             (false, true) => Err(CannotStart::StaticGo { program: title }),
             (false, false) => Err(CannotStart::Static { program: title }),
         };
     };
-    if loader
-        .file_name()
-        .is_some_and(|name| name.as_bytes().starts_with(b"ld-musl"))
-    {
+    if loader.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl")) {
         return Err(CannotStart::Musl {
             program: title,
             loader: loader.display().to_string(),
@@ -87,10 +77,7 @@ fn check_loader(program: &Program, image: &Image, library: &Path) -> Result<(), 
     }
     if !loader.exists() {
         let interpreter = loader.display().to_string();
-        return Err(CannotStart::NoInterpreter {
-            program: title,
-            interpreter,
-        });
+        return Err(CannotStart::NoInterpreter { program: title, interpreter });
     }
     Ok(())
 }
@@ -99,10 +86,9 @@ fn check_sanitizer(program: &Program, image: &Image) -> Result<(), CannotStart> 
     let is_sanitizer = |name: &&String| SANITIZERS.iter().any(|prefix| name.starts_with(prefix));
     match image.needed.iter().find(is_sanitizer) {
         None => Ok(()),
-        Some(runtime) => Err(CannotStart::Sanitizer {
-            program: program.title(),
-            runtime: runtime.clone(),
-        }),
+        Some(runtime) => {
+            Err(CannotStart::Sanitizer { program: program.title(), runtime: runtime.clone() })
+        }
     }
 }
 
@@ -137,12 +123,7 @@ fn has_capabilities(image: &Path) -> bool {
     };
     // SAFETY: both strings end in a zero, and a null buffer of size 0 only asks for the length.
     let length = unsafe {
-        libc::getxattr(
-            path.as_ptr(),
-            c"security.capability".as_ptr(),
-            std::ptr::null_mut(),
-            0,
-        )
+        libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0)
     };
     length > 0
 }

@@ -17,6 +17,8 @@ pub use elf::Image;
 pub use inspect::check_preloadable;
 use thiserror::Error;
 
+use crate::OWN_FAILURE;
+
 /// What to start, and what will then be running.
 #[derive(Debug)]
 pub struct Program {
@@ -63,10 +65,7 @@ pub enum CannotStart {
     #[error("{program}: is neither an ELF program nor a script, so Linux cannot start it")]
     NotAProgram { program: String },
     #[error("{program}: its interpreter {interpreter} does not exist")]
-    NoInterpreter {
-        program: String,
-        interpreter: String,
-    },
+    NoInterpreter { program: String, interpreter: String },
     #[error("{program}: its interpreters lead from one script to the next without an end")]
     TooManyInterpreters { program: String },
     #[error(
@@ -93,27 +92,22 @@ pub enum CannotStart {
         "{program} runs on musl's loader ({loader}), but {library} needs glibc. Run the \
          program's glibc build, or link it with the static library"
     )]
-    Musl {
-        program: String,
-        loader: String,
-        library: String,
-    },
+    Musl { program: String, loader: String, library: String },
     #[error(
         "{program} {privilege}, so the kernel starts it in secure mode, in which the loader \
          ignores LD_PRELOAD. Run it as the user whose rights it takes, or run a copy of it \
          without them"
     )]
-    Privileged {
-        program: String,
-        privilege: &'static str,
-    },
+    Privileged { program: String, privilege: &'static str },
     #[error(
         "{program} is built with a sanitizer ({runtime}), which replaces malloc itself and must \
          be the first library. Use a build without the sanitizer"
     )]
     Sanitizer { program: String, runtime: String },
-    #[error("{file}: cannot be read: {reason}")]
-    Unreadable { file: String, reason: String },
+    #[error("{program}: cannot be read: {reason}")]
+    Unreadable { program: String, reason: String },
+    #[error("{library}: not a library that can be loaded: {reason}")]
+    BadLibrary { library: String, reason: String },
     #[error("{program}: cannot be started: {source}")]
     Refused { program: String, source: io::Error },
 }
@@ -122,6 +116,7 @@ impl CannotStart {
     /// The status that a shell gives: 127 for what is not there, 126 for what will not start.
     pub fn exit_status(&self) -> u8 {
         match self {
+            CannotStart::BadLibrary { .. } => OWN_FAILURE,
             CannotStart::NotInPath { .. } | CannotStart::NoSuchFile { .. } => 127,
             _ => 126,
         }

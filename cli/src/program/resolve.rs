@@ -23,9 +23,7 @@ const FALLBACK_SHELL: &str = "/bin/sh";
 impl Program {
     /// Finds the program that `command` (name and arguments) would start.
     pub fn resolve(command: &[OsString]) -> Result<Program, CannotStart> {
-        let (name, arguments) = command
-            .split_first()
-            .expect("the command line requires a program");
+        let (name, arguments) = command.split_first().expect("the command line requires a program");
         let path = find_executable(name)?;
         let mut program = Program {
             name: name.clone(),
@@ -43,15 +41,12 @@ impl Program {
             match self.look_at(&self.image)? {
                 Content::Elf => return Ok(()),
                 Content::Text => self.image = PathBuf::from(FALLBACK_SHELL),
-                Content::Script {
-                    interpreter,
-                    argument,
-                } => self.enter_interpreter(interpreter, argument.as_deref())?,
+                Content::Script { interpreter, argument } => {
+                    self.enter_interpreter(interpreter, argument.as_deref())?
+                }
             }
         }
-        Err(CannotStart::TooManyInterpreters {
-            program: self.called(),
-        })
+        Err(CannotStart::TooManyInterpreters { program: self.called() })
     }
 
     fn enter_interpreter(
@@ -61,10 +56,7 @@ impl Program {
     ) -> Result<(), CannotStart> {
         if !interpreter.exists() {
             let interpreter = interpreter.display().to_string();
-            return Err(CannotStart::NoInterpreter {
-                program: self.called(),
-                interpreter,
-            });
+            return Err(CannotStart::NoInterpreter { program: self.called(), interpreter });
         }
         let wanted_of_env = argument.filter(|_| interpreter.file_name() == Some(OsStr::new("env")));
         self.image = match wanted_of_env.and_then(program_of_env) {
@@ -83,15 +75,12 @@ impl Program {
 
     fn look_at(&self, file: &Path) -> Result<Content, CannotStart> {
         match read_head(file) {
-            Ok(head) => content_of(&head).ok_or_else(|| CannotStart::NotAProgram {
-                program: self.called(),
-            }),
+            Ok(head) => {
+                content_of(&head).ok_or_else(|| CannotStart::NotAProgram { program: self.called() })
+            }
             // Only ELF files can be executed without being readable.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Content::Elf),
-            Err(source) => Err(CannotStart::Refused {
-                program: self.called(),
-                source,
-            }),
+            Err(source) => Err(CannotStart::Refused { program: self.called(), source }),
         }
     }
 
@@ -103,18 +92,13 @@ impl Program {
 #[derive(Debug, PartialEq)]
 enum Content {
     Elf,
-    Script {
-        interpreter: PathBuf,
-        argument: Option<OsString>,
-    },
+    Script { interpreter: PathBuf, argument: Option<OsString> },
     Text,
 }
 
 fn read_head(file: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    File::open(file)?
-        .take(HEAD_BYTES as u64)
-        .read_to_end(&mut head)?;
+    File::open(file)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)
 }
 
@@ -128,10 +112,7 @@ fn content_of(head: &[u8]) -> Option<Content> {
     };
     // The kernel splits once: all that follows the interpreter is a single argument.
     let line = line.trim_ascii();
-    let end = line
-        .iter()
-        .position(|byte| b" \t".contains(byte))
-        .unwrap_or(line.len());
+    let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
     let argument = line[end..].trim_ascii();
     Some(Content::Script {
         interpreter: PathBuf::from(OsString::from_vec(line[..end].to_vec())),
@@ -153,11 +134,7 @@ fn find_executable(name: &OsStr) -> Result<PathBuf, CannotStart> {
     let program = name.to_string_lossy().into_owned();
     if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
-        return if is_executable(&path) {
-            Ok(path)
-        } else {
-            Err(why_not(&path, program))
-        };
+        return if is_executable(&path) { Ok(path) } else { Err(why_not(&path, program)) };
     }
     let directories = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let mut not_executable = None;
@@ -170,9 +147,7 @@ fn find_executable(name: &OsStr) -> Result<PathBuf, CannotStart> {
         }
     }
     Err(match not_executable {
-        Some(path) => CannotStart::NotExecutable {
-            program: path.display().to_string(),
-        },
+        Some(path) => CannotStart::NotExecutable { program: path.display().to_string() },
         None => CannotStart::NotInPath { program },
     })
 }
@@ -198,20 +173,14 @@ mod tests {
 
     fn script(interpreter: &str, argument: Option<&str>) -> Option<Content> {
         let argument = argument.map(OsString::from);
-        Some(Content::Script {
-            interpreter: interpreter.into(),
-            argument,
-        })
+        Some(Content::Script { interpreter: interpreter.into(), argument })
     }
 
     #[test]
     fn heads_tell_what_a_file_is() {
         assert_eq!(content_of(b"\x7fELF\x02\x01"), Some(Content::Elf));
         assert_eq!(content_of(b"#!/bin/sh\necho"), script("/bin/sh", None));
-        assert_eq!(
-            content_of(b"#! /bin/awk -f \n"),
-            script("/bin/awk", Some("-f"))
-        );
+        assert_eq!(content_of(b"#! /bin/awk -f \n"), script("/bin/awk", Some("-f")));
         assert_eq!(content_of(b"echo hello\n"), Some(Content::Text));
         assert_eq!(content_of(b"MZ\x90\x00\x03"), None);
     }

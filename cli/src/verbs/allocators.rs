@@ -42,10 +42,8 @@ struct Found {
 }
 
 pub fn run(arguments: &AllocatorsArguments) -> Result<ExitCode> {
-    let found: Vec<Found> = allocators::find_all(arguments.library.as_deref())?
-        .into_iter()
-        .map(try_out)
-        .collect();
+    let found: Vec<Found> =
+        allocators::find_all(arguments.library.as_deref())?.into_iter().map(try_out).collect();
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&found)?);
     } else {
@@ -74,20 +72,8 @@ fn record(found: &Found) -> Vec<String> {
         Some(path) => path.display().to_string(),
         None => "(the C library's own)".dimmed().to_string(),
     };
-    let loads = if found.loads {
-        "yes".green().to_string()
-    } else {
-        "no".red().to_string()
-    };
-    let remark = found
-        .problem
-        .as_ref()
-        .map_or_else(String::new, |problem| format!(": {problem}"));
+    let loads = if found.loads { "yes".green().to_string() } else { "no".red().to_string() };
+    let remark = found.problem.as_ref().map_or_else(String::new, |problem| format!(": {problem}"));
     let version = found.version.clone().unwrap_or_else(|| "?".to_owned());
-    vec![
-        found.name.bold().to_string(),
-        version,
-        loads,
-        place + &remark,
-    ]
+    vec![found.name.bold().to_string(), version, loads, place + &remark]
 }

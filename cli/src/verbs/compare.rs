@@ -40,12 +40,7 @@ itself fails, 126 or 127 if the program cannot be started.";
 #[command(after_help = EXAMPLES)]
 pub struct CompareArguments {
     /// The allocators: glibc, primalloc, jemalloc, mimalloc, tcmalloc, ..., NAME=PATH, or all
-    #[arg(
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "glibc,primalloc"
-    )]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "glibc,primalloc")]
     with: Vec<String>,
 
     /// Measured runs under each allocator
@@ -107,10 +102,8 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let program = Program::resolve(&arguments.program.command)?;
     let allocators = allocators::select(&arguments.with, arguments.program.library.as_deref())?;
     check(arguments, &program, &allocators)?;
-    let versions: Vec<Option<String>> = allocators
-        .iter()
-        .map(|allocator| allocator.try_out().version)
-        .collect();
+    let versions: Vec<Option<String>> =
+        allocators.iter().map(|allocator| allocator.try_out().version).collect();
 
     let plan = Plan {
         program: &program,
@@ -131,27 +124,15 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
         host: Host::of_this_machine(),
         runs: arguments.runs,
         warmup: arguments.warmup,
-        entries: allocators
-            .iter()
-            .zip(versions)
-            .zip(&runs)
-            .map(entry)
-            .collect(),
+        entries: allocators.iter().zip(versions).zip(&runs).map(entry).collect(),
     };
     write_report(arguments, &report)?;
-    Ok(if report.outcomes_agree() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.outcomes_agree() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Makes sure, before the first run, that every library gets into the program.
 fn check(arguments: &CompareArguments, program: &Program, allocators: &[Allocator]) -> Result<()> {
-    for library in allocators
-        .iter()
-        .filter_map(|allocator| allocator.library.as_deref())
-    {
+    for library in allocators.iter().filter_map(|allocator| allocator.library.as_deref()) {
         match program::check_preloadable(program, library) {
             Err(reason) if reason.is_only_about_preloading() && arguments.program.force => {}
             checked => {

@@ -13,10 +13,7 @@ use anyhow::Result;
 use crate::allocators::ProbeAnswer;
 
 pub fn run() -> Result<ExitCode> {
-    let answer = ProbeAnswer {
-        malloc_from: file_that_defines(c"malloc"),
-        version: version(),
-    };
+    let answer = ProbeAnswer { malloc_from: file_that_defines(c"malloc"), version: version() };
     println!("{}", serde_json::to_string(&answer)?);
     Ok(ExitCode::SUCCESS)
 }
@@ -31,11 +28,7 @@ fn file_that_defines(symbol: &CStr) -> Option<String> {
         if libc::dladdr(address, facts.as_mut_ptr()) == 0 {
             return None;
         }
-        Some(
-            CStr::from_ptr(facts.assume_init().dli_fname)
-                .to_string_lossy()
-                .into_owned(),
-        )
+        Some(CStr::from_ptr(facts.assume_init().dli_fname).to_string_lossy().into_owned())
     }
 }
 

@@ -51,19 +51,12 @@ fn print_table(listing: &Listing) {
         1 => "1 process of another user cannot be read.".to_owned(),
         several => format!("{several} processes of other users cannot be read."),
     };
-    let advice = if getuid().is_root() {
-        ""
-    } else {
-        " Root can read them all."
-    };
+    let advice = if getuid().is_root() { "" } else { " Root can read them all." };
     anstream::println!("{}", format!("{note}{advice}").dimmed());
 }
 
 fn record(process: &RunningProcess) -> Vec<String> {
-    let path = process
-        .library
-        .as_ref()
-        .map(|path| path.display().to_string());
+    let path = process.library.as_ref().map(|path| path.display().to_string());
     let mark = match process.library_state {
         LibraryState::Current => String::new(),
         LibraryState::Replaced => " (replaced)".yellow().to_string(),

@@ -1,0 +1,238 @@
+//! `primalloc compare`: the measurements, and each way to write them down.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
+use serde::Deserialize;
+use support::*;
+
+/// The JSON report as docs/tool.md describes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    format: u32,
+    tool: String,
+    command: String,
+    host: Host,
+    runs: usize,
+    warmup: usize,
+    reference: String,
+    allocators: Vec<Allocator>,
+    outcomes_agree: bool,
+    conclusions: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Host {
+    processor: String,
+    processors: usize,
+    kernel: String,
+    libc: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Allocator {
+    name: String,
+    library: Option<String>,
+    version: Option<String>,
+    outcomes: Vec<Outcome>,
+    metrics: BTreeMap<String, Metric>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Outcome {
+    exit_status: Option<i32>,
+    signal: Option<i32>,
+    runs: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Metric {
+    median: f64,
+    spread: f64,
+    min: f64,
+    max: f64,
+    count: usize,
+    ratio: Option<f64>,
+    values: Vec<f64>,
+}
+
+fn compare(arguments: &[&str]) -> assert_cmd::Command {
+    let mut tool = tool();
+    tool.arg("compare").args(arguments);
+    tool
+}
+
+fn document(arguments: &[&str]) -> Document {
+    let assert = compare(&["--json", "--warmup", "0"]).args(arguments).assert();
+    serde_json::from_slice(&assert.get_output().stdout).expect("the report as documented")
+}
+
+#[test]
+fn json_has_the_documented_form() {
+    let report = document(&["--runs", "3", "--", "sh", "-c", ":"]);
+    assert_eq!(report.format, 1);
+    assert!(report.tool.starts_with("primalloc "));
+    assert_eq!((report.command.as_str(), report.runs, report.warmup), ("sh -c :", 3, 0));
+    assert_eq!((report.reference.as_str(), report.outcomes_agree), ("glibc", true));
+    assert!(report.host.processors > 0 && report.host.libc.starts_with("glibc 2."));
+    assert!(!report.host.processor.is_empty() && !report.host.kernel.is_empty());
+    assert_eq!(report.conclusions.len(), 1);
+
+    let names: Vec<&str> = report.allocators.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["glibc", "primalloc"]);
+    let ours = &report.allocators[1];
+    assert_eq!(ours.version.as_deref(), Some("9.9.9"));
+    assert_eq!(ours.library.as_deref(), FAKE_LIBRARY.to_str());
+    let outcome = &ours.outcomes[0];
+    assert_eq!((outcome.exit_status, outcome.signal, outcome.runs), (Some(0), None, 3));
+
+    assert_eq!(ours.metrics.len(), 8);
+    let wall = &ours.metrics["wall_seconds"];
+    assert!(wall.min <= wall.median && wall.median <= wall.max && wall.spread >= 0.0);
+    assert!(wall.min > 0.0 && wall.ratio.is_some());
+    assert_eq!((wall.count, wall.values.len()), (3, 3));
+}
+
+#[test]
+fn the_tools_own_memory_does_not_leak_into_the_peak() {
+    let report = document(&["--with", "glibc", "--runs", "3", "--", "true"]);
+    let peak = report.allocators[0].metrics["peak_resident_bytes"].median;
+    assert!((512.0 * 1024.0..2.5 * 1048576.0).contains(&peak), "{peak} bytes for true");
+}
+
+#[test]
+fn time_and_memory_of_the_programs_children_count() {
+    let fill = "sh -c 'head -c 30000000 /dev/zero | tail -c 29999999 > /dev/null'";
+    let report = document(&["--with", "glibc", "--runs", "1", "--", "sh", "-c", fill]);
+    let metrics = &report.allocators[0].metrics;
+    assert!(metrics["peak_resident_bytes"].median > 20e6);
+    assert!(metrics["minor_faults"].median > 5000.0);
+}
+
+#[test]
+fn sleeping_is_wall_time_only() {
+    let report = document(&["--with", "glibc", "--runs", "1", "--", "sleep", "0.3"]);
+    let metrics = &report.allocators[0].metrics;
+    assert!((0.3..3.0).contains(&metrics["wall_seconds"].median));
+    assert!(metrics["user_seconds"].median + metrics["system_seconds"].median < 0.1);
+}
+
+#[test]
+fn the_table_names_allocators_metrics_and_a_conclusion() {
+    compare(&["--runs", "2", "--", "true"]).assert().success().stderr("").stdout(
+        starts_with("true\nmedian of 2 runs after one to warm up, in turns\n")
+            .and(contains("glibc 2."))
+            .and(contains("primalloc 9.9.9"))
+            .and(contains("peak memory"))
+            .and(contains("\nprimalloc: "))
+            .and(contains("\u{1b}").not()),
+    );
+}
+
+#[test]
+fn allocators_are_compared_in_the_order_given() {
+    let mine = format!("mine={}", SILENT_LIBRARY.display());
+    let with = format!("primalloc,{mine},glibc");
+    let report = document(&["--with", &with, "--runs", "1", "--", "true"]);
+    let names: Vec<&str> = report.allocators.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(
+        (names, report.reference.as_str()),
+        (vec!["primalloc", "mine", "glibc"], "primalloc")
+    );
+}
+
+#[test]
+fn each_allocator_is_alone_in_the_program() {
+    let out = FILES.join("preloads");
+    let show = format!("echo \"$LD_PRELOAD;\" >> {}", out.display());
+    let _ = fs::remove_file(&out);
+    compare(&["--runs", "1", "--warmup", "0", "--", "sh", "-c", &show])
+        .env("LD_PRELOAD", format!("{}:{}", FAKE_LIBRARY.display(), SILENT_LIBRARY.display()))
+        .assert()
+        .success();
+    let (fake, other) = (FAKE_LIBRARY.display(), SILENT_LIBRARY.display());
+    assert_eq!(fs::read_to_string(out).unwrap(), format!("{other};\n{fake}:{other};\n"));
+}
+
+#[test]
+fn reports_go_to_files_beside_the_table() {
+    let path = |name: &str| FILES.join(name).display().to_string();
+    let (json, markdown, html) = (path("r.json"), path("r.md"), path("r.html"));
+    compare(&[&format!("--json={json}"), &format!("--markdown={markdown}")])
+        .args(["--html", &html, "--runs", "2", "--", "true"])
+        .assert()
+        .success()
+        .stdout(contains("wall time"));
+    serde_json::from_slice::<Document>(&fs::read(json).unwrap()).unwrap();
+    assert!(fs::read_to_string(markdown).unwrap().starts_with("`true`: median of 2 runs"));
+    let page = fs::read_to_string(html).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"));
+}
+
+#[test]
+fn markdown_on_standard_output_is_alone_there() {
+    let assert = compare(&["--markdown", "--runs", "1", "--", "true"]).assert().success();
+    assert.stdout(starts_with("`true`: one run").and(contains("| wall time |")));
+}
+
+#[test]
+fn a_failing_program_is_reported_with_what_it_said() {
+    compare(&["--runs", "2", "--", "sh", "-c", "echo 'what went wrong' >&2; exit 3"])
+        .assert()
+        .success()
+        .stdout(
+            contains("The program failed in every run: exit status 3.")
+                .and(contains("what went wrong")),
+        );
+}
+
+#[test]
+fn different_outcomes_are_reported_and_give_1() {
+    let script = "case $LD_PRELOAD in *primalloc*) kill -SEGV $$;; esac";
+    compare(&["--runs", "2", "--", "sh", "-c", script]).assert().code(1).stdout(contains(
+        "The program did not always end the same way. glibc: exit status 0; \
+         primalloc: killed by SIGSEGV.",
+    ));
+}
+
+#[test]
+fn input_and_output_of_the_program() {
+    let (input, output) = (FILES.join("input"), FILES.join("output"));
+    fs::write(&input, "b\na\n").unwrap();
+    compare(&["--runs", "2", "--input"])
+        .arg(&input)
+        .arg("--output")
+        .arg(&output)
+        .args(["--", "sort"])
+        .assert()
+        .success();
+    assert_eq!(fs::read_to_string(&output).unwrap(), "a\nb\n");
+    compare(&["--runs", "1", "--warmup", "0", "--output", "inherit", "--", "echo", "said"])
+        .assert()
+        .stdout(starts_with("said\nsaid\necho said\n"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_the_first_run() {
+    let refused = |arguments: &[&str]| compare(arguments).assert().stdout("");
+    refused(&["--with", "nomalloc", "--", "true"])
+        .code(125)
+        .stderr(contains("nomalloc: no allocator known by this name"));
+    refused(&["--with", "mine=/etc/passwd", "--", "true"])
+        .code(125)
+        .stderr(contains("/etc/passwd: not a library that can be loaded: not an ELF file"));
+    refused(&["--runs", "0", "--", "true"]).code(125).stderr(contains("at least one run"));
+    refused(&["--", "no-such-program"]).code(127);
+    let program = STATIC_PROGRAM.to_str().unwrap();
+    refused(&["--", program]).code(126).stderr(contains("is linked statically"));
+    refused(&["--input", "/no/such", "--", "true"]).code(125).stderr(contains("/no/such"));
+}

@@ -1,0 +1,60 @@
+//! The help, the completions and the manual pages.
+
+mod support;
+
+use std::fs;
+
+use predicates::prelude::*;
+use predicates::str::contains;
+use support::*;
+
+#[test]
+fn the_version_is_that_of_the_project() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../VERSION");
+    let version = fs::read_to_string(file).unwrap();
+    tool().arg("--version").assert().success().stdout(format!("primalloc {}\n", version.trim()));
+}
+
+#[test]
+fn every_verb_has_a_sentence_and_examples() {
+    for verb in ["run", "compare", "allocators", "ps", "completions", "man"] {
+        let has_example = contains("Examples:\n").and(contains(format!("primalloc {verb}")));
+        tool().args([verb, "--help"]).assert().success().stdout(has_example);
+        tool().arg("--help").assert().success().stdout(contains(format!("  {verb} ")));
+    }
+    tool().arg("--help").assert().stdout(contains("probe").not());
+}
+
+#[test]
+fn no_help_line_is_too_wide() {
+    for arguments in [&["--help"][..], &["run", "--help"], &["compare", "--help"]] {
+        let assert = tool().args(arguments).assert();
+        let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+        let widest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
+        assert!(widest.chars().count() <= 100, "{widest}");
+    }
+}
+
+#[test]
+fn completions_for_three_shells() {
+    for (shell, sign) in [("bash", "complete -F"), ("zsh", "#compdef"), ("fish", "complete -c")] {
+        let knows_the_verbs = contains(sign).and(contains("compare")).and(contains("html"));
+        tool().args(["completions", shell]).assert().success().stdout(knows_the_verbs);
+    }
+    tool().args(["completions", "cmd.exe"]).assert().code(125).stderr(contains("bash"));
+}
+
+#[test]
+fn manual_pages_for_the_tool_and_each_verb() {
+    tool().arg("man").assert().success().stdout(contains(".TH primalloc 1"));
+    let directory = FILES.join("man");
+    let _ = fs::remove_dir_all(&directory);
+    tool().args(["man", "--dir"]).arg(&directory).assert().success().stdout("");
+    let mut names: Vec<String> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let pages = ["-allocators", "-compare", "-completions", "-man", "-ps", "-run", ""];
+    assert_eq!(names, pages.map(|verb| format!("primalloc{verb}.1")));
+}

@@ -1,0 +1,99 @@
+//! `primalloc allocators` and `primalloc ps`.
+
+mod support;
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+use support::*;
+
+fn json_of(arguments: &[&str]) -> Value {
+    let assert = tool().args(arguments).assert().success();
+    serde_json::from_slice(&assert.get_output().stdout).unwrap()
+}
+
+#[test]
+fn allocators_are_tried() {
+    tool().arg("allocators").assert().success().stdout(
+        contains("NAME").and(contains("(the C library's own)")).and(contains("9.9.9    yes")),
+    );
+    let found = json_of(&["allocators", "--json"]);
+    assert_eq!((&found[0]["name"], &found[0]["loads"]), (&"glibc".into(), &true.into()));
+    assert_eq!((&found[1]["name"], &found[1]["version"]), (&"primalloc".into(), &"9.9.9".into()));
+}
+
+#[test]
+fn an_allocator_that_does_not_load_is_told_why() {
+    let useless = FILES.join("libuseless.so");
+    fs::copy("/etc/passwd", &useless).unwrap();
+    let found = json_of(&["allocators", "--json", "--library", useless.to_str().unwrap()]);
+    assert_eq!(found[1]["loads"], false);
+    assert!(found[1]["problem"].as_str().unwrap().contains("does not take the place of malloc"));
+
+    let text = "__attribute__((constructor)) static void fail(void) { __builtin_trap(); }\n";
+    let (source, crashing) = (script("crashing.c", text), FILES.join("libcrashing.so"));
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&crashing).arg(source);
+    assert!(compiler.status().unwrap().success());
+    let found = json_of(&["allocators", "--json", "--library", crashing.to_str().unwrap()]);
+    assert!(found[1]["problem"].as_str().unwrap().contains("killed by SIG"));
+}
+
+/// Ends the process when the test does, however it does.
+struct Sleeper(Child);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A process that runs directly on a library of its own.
+fn sleeper_on(library: &std::path::Path) -> Sleeper {
+    let mut command = std::process::Command::new("sleep");
+    command.arg("60").env("LD_PRELOAD", library).stdin(Stdio::null());
+    Sleeper(command.spawn().unwrap())
+}
+
+fn listed(sleeper: &Sleeper) -> Option<Value> {
+    let listing = json_of(&["ps", "--json"]);
+    assert!(listing["unreadable"].is_u64());
+    let processes = listing["processes"].as_array().unwrap();
+    processes.iter().find(|process| process["pid"] == sleeper.0.id()).cloned()
+}
+
+#[test]
+fn processes_are_listed_with_the_state_of_their_library() {
+    let library = FILES.join("libprimalloc.so.9");
+    fs::copy(&*FAKE_LIBRARY, &library).unwrap();
+    let sleeper = sleeper_on(&library);
+    wait_until("the process to load the library", || listed(&sleeper).is_some());
+
+    let process = listed(&sleeper).unwrap();
+    assert_eq!((&process["program"], &process["version"]), (&"sleep".into(), &"9.9.9".into()));
+    assert_eq!(process["library"].as_str(), library.to_str());
+    assert_eq!(process["library_state"], "current");
+    assert!(process["resident_bytes"].as_u64().unwrap() > 100_000);
+    tool().arg("ps").assert().success().stdout(contains("libprimalloc.so.9\n"));
+
+    fs::remove_file(&library).unwrap();
+    assert_eq!(listed(&sleeper).unwrap()["library_state"], "deleted");
+    tool().arg("ps").assert().success().stdout(contains("libprimalloc.so.9 (deleted)\n"));
+
+    fs::copy(&*FAKE_LIBRARY, &library).unwrap();
+    let process = listed(&sleeper).unwrap();
+    assert_eq!(
+        (&process["library_state"], &process["version"]),
+        (&"replaced".into(), &Value::Null)
+    );
+}
+
+#[test]
+fn other_processes_are_not_listed() {
+    let sleeper = sleeper_on(&SILENT_LIBRARY);
+    assert_eq!(listed(&sleeper), None);
+}

@@ -1,0 +1,165 @@
+//! Programs that cannot be started, or that a preloaded library cannot reach: each is refused
+//! with the program, the reason, and the status that a shell would give.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::assert::Assert;
+use nix::unistd::getuid;
+use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
+use support::*;
+
+fn run(program: impl AsRef<Path>) -> Assert {
+    tool().args(["run", "--"]).arg(program.as_ref()).assert()
+}
+
+#[test]
+fn what_is_not_there_gives_127() {
+    run("no-such-program")
+        .code(127)
+        .stderr("primalloc: no-such-program: no such program in PATH\n");
+    run("/no/such/program").code(127).stderr("primalloc: /no/such/program: no such file\n");
+}
+
+#[test]
+fn what_is_no_program_gives_126() {
+    run("/tmp").code(126).stderr("primalloc: /tmp: is a directory, not a program\n");
+    run("/etc/passwd").code(126).stderr(contains("/etc/passwd: is not executable"));
+    let windows = script("windows.exe", "MZ\0\0");
+    run(windows).code(126).stderr(contains("neither an ELF program nor a script"));
+}
+
+#[test]
+fn a_file_in_path_without_execute_permission_is_named() {
+    let directory = FILES.join("bin");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("plain-file"), "echo").unwrap();
+    let mut tool = tool();
+    tool.env("PATH", &directory).args(["run", "plain-file"]);
+    tool.assert().code(126).stderr(contains("bin/plain-file: is not executable"));
+}
+
+#[test]
+fn static_programs() {
+    let message = contains("is linked statically").and(contains("--force"));
+    run(&*STATIC_PROGRAM).code(126).stdout("").stderr(message);
+    let mut forced = tool();
+    forced.args(["run", "--force", "--quiet", "--"]).arg(&*STATIC_PROGRAM);
+    forced.assert().success().stdout("hello\n").stderr("");
+}
+
+#[test]
+fn a_static_program_that_is_forced_is_still_reported() {
+    let mut forced = tool();
+    forced.args(["run", "--force", "--"]).arg(&*STATIC_PROGRAM);
+    forced.assert().success().stderr(contains("does not run on primalloc"));
+}
+
+#[test]
+fn static_go_programs() {
+    let program = compile("hello.c", "go-hello", &["-static", "-DLIKE_GO"]);
+    run(program).code(126).stderr(contains("static Go program"));
+}
+
+#[test]
+fn programs_on_musl() {
+    let loader = "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1";
+    let program = compile("hello.c", "musl-hello", &[loader]);
+    run(program).code(126).stderr(contains("musl's loader (/lib/ld-musl-x86_64.so.1)"));
+}
+
+#[test]
+fn programs_whose_loader_is_missing() {
+    let program = compile("hello.c", "lost-hello", &["-Wl,--dynamic-linker=/no/ld.so"]);
+    run(program).code(126).stderr(contains("its interpreter /no/ld.so does not exist"));
+}
+
+#[test]
+fn programs_for_another_machine() {
+    const MACHINE_OFFSET: usize = 18;
+    const RISCV: u8 = 243;
+    let program = FILES.join("foreign");
+    let mut bytes = fs::read("/bin/true").unwrap();
+    bytes[MACHINE_OFFSET] = RISCV;
+    bytes[MACHINE_OFFSET + 1] = 0;
+    fs::write(&program, bytes).unwrap();
+    set_mode(&program, 0o755);
+    run(program).code(126).stderr(contains("is built for RISC-V, but"));
+}
+
+#[test]
+fn programs_with_a_sanitizer() {
+    let runtime = FILES.join("libasan.so.99");
+    let made = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-xc", "-", "-o"])
+        .arg(&runtime)
+        .arg("-Wl,-soname,libasan.so.99")
+        .stdin(fs::File::open(empty_runtime()).unwrap())
+        .status();
+    assert!(made.unwrap().success());
+    let program = compile("hello.c", "asan-hello", &["-DCALLS_RUNTIME", runtime.to_str().unwrap()]);
+    run(program).code(126).stderr(contains("a sanitizer (libasan.so.99)"));
+}
+
+fn empty_runtime() -> PathBuf {
+    script("runtime.c", "void sanitizer_runtime(void) {}\n")
+}
+
+#[test]
+fn setuid_and_setgid_programs() {
+    if !getuid().is_root() {
+        eprintln!("skipped: only root can give a file to somebody else");
+        return;
+    }
+    let nobody = 65534;
+    let program = FILES.join("privileged");
+    fs::copy("/bin/true", &program).unwrap();
+    chown(&program, Some(nobody), Some(nobody)).unwrap();
+    for (mode, what) in [(0o4755, "is setuid"), (0o2755, "is setgid")] {
+        set_mode(&program, mode);
+        run(&program).code(126).stderr(contains(what).and(contains("secure mode")));
+    }
+    // Without the group's execute bit, setgid means something else.
+    set_mode(&program, 0o2745);
+    run(&program).success().stderr("");
+}
+
+#[test]
+fn scripts_are_judged_by_their_interpreter() {
+    let text = format!("#!{}\n", STATIC_PROGRAM.display());
+    run(script("static-script", &text))
+        .code(126)
+        .stderr(contains("static-script (a script, run by").and(contains("statically")));
+    run(script("lost-script", "#!/no/such/interpreter -x\n"))
+        .code(126)
+        .stderr(contains("its interpreter /no/such/interpreter does not exist"));
+    run(script("lost-env-script", "#!/usr/bin/env no-such-program\n"))
+        .code(126)
+        .stderr(contains("no-such-program (named to env) does not exist"));
+    let endless = FILES.join("endless");
+    run(script("endless", &format!("#!{}\n", endless.display())))
+        .code(126)
+        .stderr(contains("without an end"));
+}
+
+#[test]
+fn scripts_that_work() {
+    run(script("good", "#!/bin/sh\necho good\n")).success().stdout("good\n").stderr("");
+    run(script("env", "#!/usr/bin/env sh\necho env\n")).success().stdout("env\n").stderr("");
+    run(script("bare", "echo bare\n")).success().stdout("bare\n").stderr("");
+}
+
+#[test]
+fn only_exe_and_env_do_not_go_together() {
+    let path = script("through-env", "#!/usr/bin/env sh\necho env\n");
+    let mut tool = tool();
+    tool.args(["run", "--only-exe", "--"]).arg(path);
+    tool.assert()
+        .success()
+        .stdout("env\n")
+        .stderr(starts_with("primalloc: ").and(contains("name the interpreter yourself")));
+}

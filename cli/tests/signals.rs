@@ -1,0 +1,89 @@
+//! Signals reach the program as if the tool were not there, and its state reaches the caller.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdout, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use procfs::process::Process;
+use support::*;
+
+/// Starts a shell on primalloc, in a process group of its own, and waits for its first line.
+fn start(shell_script: &str) -> (Child, BufReader<ChildStdout>, String) {
+    let mut command = plain_tool();
+    command.args(["run", "--", "sh", "-c", shell_script]).stdout(Stdio::piped()).process_group(0);
+    let mut tool = command.spawn().unwrap();
+    let mut output = BufReader::new(tool.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    (tool, output, line.trim().to_owned())
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(child.id() as i32)
+}
+
+fn state_of(pid: i32) -> Option<char> {
+    Some(Process::new(pid).ok()?.stat().ok()?.state)
+}
+
+#[test]
+fn signals_are_forwarded() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGINT] {
+        let name = signal.as_str().trim_start_matches("SIG");
+        let wait = format!("trap 'exit 42' {name}; echo ready; while :; do sleep 0.02; done");
+        let (mut tool, _output, line) = start(&wait);
+        assert_eq!(line, "ready");
+        kill(pid_of(&tool), signal).unwrap();
+        assert_eq!(tool.wait().unwrap().code(), Some(42), "{signal}");
+    }
+}
+
+#[test]
+fn the_tool_dies_of_the_signal_that_the_program_died_of() {
+    for signal in [Signal::SIGTERM, Signal::SIGKILL, Signal::SIGSEGV, Signal::SIGPIPE] {
+        let script = format!("kill -{} $$", signal as i32);
+        let status = plain_tool().args(["run", "--", "sh", "-c", &script]).status().unwrap();
+        assert_eq!(status.signal(), Some(signal as i32));
+    }
+}
+
+#[test]
+fn the_tool_stops_and_continues_with_the_program() {
+    let (mut tool, _output, program) = start("echo $$; read line < /dev/zero; sleep 60");
+    let (tool_pid, program_pid) = (tool.id() as i32, program.parse().unwrap());
+    kill(pid_of(&tool), Signal::SIGTSTP).unwrap();
+    wait_until("both to stop", || {
+        state_of(tool_pid) == Some('T') && state_of(program_pid) == Some('T')
+    });
+    kill(pid_of(&tool), Signal::SIGCONT).unwrap();
+    wait_until("both to go on", || {
+        state_of(tool_pid) != Some('T') && state_of(program_pid) != Some('T')
+    });
+    kill(pid_of(&tool), Signal::SIGTERM).unwrap();
+    assert_eq!(tool.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
+}
+
+#[test]
+fn a_killed_tool_leaves_no_program_behind() {
+    let (mut tool, _output, program) = start("echo $$; exec sleep 60");
+    tool.kill().unwrap();
+    tool.wait().unwrap();
+    let program = program.parse().unwrap();
+    wait_until("the program to end", || matches!(state_of(program), None | Some('Z')));
+}
+
+#[test]
+fn ignored_signals_stay_ignored_in_the_program() {
+    let script = "trap '' HUP; exec \"$@\"";
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", script, "sh"])
+        .arg(assert_cmd::cargo::cargo_bin!("primalloc"))
+        .args(["run", "--", "sh", "-c", "kill -HUP $$; exit 5"])
+        .env("PRIMALLOC_LIBRARY", &*FAKE_LIBRARY);
+    assert_eq!(command.status().unwrap().code(), Some(5));
+}
