@@ -53,10 +53,13 @@ class Reporter:
         done = self.progress.tasks[0].completed
         rest = (passes - self.passes) * (self.trials_per_pass - left_out)
         self.progress.update(self.task, total=done + rest)
-        if self.passes:
+        if self.passes and passes > self.passes:
             self.console.print(f"{passes} passes in all; from now on without {left_out} of "
                                f"{self.trials_per_pass} pairs of row and peer, which are far "
                                f"behind or failed", highlight=False)
+        elif self.passes:
+            self.console.print(f"[yellow]the time is enough for {passes} passes only, too few for "
+                               f"bounds; --minutes or --passes asks for more[/]", highlight=False)
         self.passes = passes
 
     def skipped(self, row, reason):
