@@ -93,7 +93,7 @@ class Campaign:
         pass_s = sum(sample.wall_s + TRIAL_OVERHEAD_S for sample in self.samples
                      if sample.pass_number == self.passes
                      and (sample.row, sample.allocator) not in self.far_behind)
-        fits = int(left_s / pass_s)
+        fits = int(max(0.0, left_s) / pass_s)
         return min(FURTHER_PASSES_MOST, fits - fits % 2)
 
     def warm_up(self):
