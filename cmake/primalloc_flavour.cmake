@@ -71,23 +71,24 @@ function(primalloc_shared target flavour)
 endfunction()
 
 # primalloc_archive(TARGET FLAVOUR [WITH_STANDARD] [INTERNALS]): without WITH_STANDARD only the prim_
-# names are there. An archive that is shipped is one object file whose internal names are made local:
-# they can clash with nothing in a static link, and a program takes the whole family or none of it.
-# With INTERNALS it stays as compiled, so that unit tests reach every module's own functions.
+# names are there. An archive is one object file, so that a program takes the whole family with its
+# constructors or none of it. One that is shipped has its internal names made local: they can clash
+# with nothing in a static link. With INTERNALS they stay, for unit tests of the modules.
 function(primalloc_archive target flavour)
     cmake_parse_arguments(ARG "WITH_STANDARD;INTERNALS" "" "" ${ARGN})
     primalloc_flavour_objects(objects ${flavour} ${ARG_WITH_STANDARD})
-    if(NOT ARG_INTERNALS)
-        set(merged "${PROJECT_BINARY_DIR}/${target}.o")
-        add_custom_command(OUTPUT "${merged}"
-                           COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${merged}" ${objects}
-                           COMMAND ${CMAKE_OBJCOPY} --localize-hidden "${merged}"
-                           DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM
-                           COMMENT "Merging the objects of ${target} and localising their names")
-        set(objects "${merged}")
-        set_source_files_properties("${merged}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+    set(merged "${PROJECT_BINARY_DIR}/${target}.o")
+    if(ARG_INTERNALS)
+        set(names)
+    else()
+        set(names COMMAND ${CMAKE_OBJCOPY} --localize-hidden "${merged}")
     endif()
-    add_library(${target} STATIC ${objects})
+    add_custom_command(OUTPUT "${merged}"
+                       COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${merged}" ${objects} ${names}
+                       DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM
+                       COMMENT "Merging the objects of ${target}")
+    set_source_files_properties("${merged}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+    add_library(${target} STATIC "${merged}")
     add_dependencies(${target} primalloc_objects_${flavour})
     if(ARG_WITH_STANDARD AND TARGET primalloc_standard_objects_${flavour})
         add_dependencies(${target} primalloc_standard_objects_${flavour})
