@@ -95,7 +95,14 @@ fn check_sanitizer(program: &Program, image: &Image) -> Result<(), CannotStart> 
 /// What the program gains that its caller does not have: the loader is then in secure mode.
 fn privilege_gained(image: &Path) -> Option<&'static str> {
     let facts = fs::metadata(image).ok()?;
-    if gains_nothing_here(image) {
+    if statvfs(image).is_ok_and(|mount| mount.flags().contains(FsFlags::ST_NOSUID)) {
+        return None;
+    }
+    if !getuid().is_root() && has_capabilities(image) {
+        return Some("has file capabilities");
+    }
+    // Who has renounced new rights runs setuid programs with his own.
+    if nix::sys::prctl::get_no_new_privs().unwrap_or(false) {
         return None;
     }
     let mode = facts.mode();
@@ -105,16 +112,7 @@ fn privilege_gained(image: &Path) -> Option<&'static str> {
     if mode & SETGID != 0 && mode & GROUP_EXECUTE != 0 && facts.gid() != getgid().as_raw() {
         return Some("is setgid");
     }
-    if !getuid().is_root() && has_capabilities(image) {
-        return Some("has file capabilities");
-    }
     None
-}
-
-/// A nosuid mount, or a caller who has renounced new rights for good.
-fn gains_nothing_here(image: &Path) -> bool {
-    let is_nosuid = statvfs(image).is_ok_and(|facts| facts.flags().contains(FsFlags::ST_NOSUID));
-    is_nosuid || nix::sys::prctl::get_no_new_privs().unwrap_or(false)
 }
 
 fn has_capabilities(image: &Path) -> bool {
