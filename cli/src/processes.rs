@@ -145,11 +145,12 @@ fn is_program(process: &Process) -> bool {
     process.cmdline().is_ok_and(|words| !words.is_empty())
 }
 
-/// The name that the program was started by.
+/// The name that the program was started by, without what it has written after it since.
 fn program_name(process: &Process) -> Option<String> {
     let words = process.cmdline().ok()?;
-    let name = words.first().filter(|name| !name.is_empty())?;
-    Some(Path::new(name).file_name()?.to_string_lossy().into_owned())
+    let path = words.first()?.split(' ').next()?;
+    let name = Path::new(path).file_name()?.to_string_lossy();
+    Some(name.trim_end_matches(':').to_owned())
 }
 
 /// Why a process that was started with `library` does not run on it, as exactly as can be known.
