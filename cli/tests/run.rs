@@ -78,7 +78,7 @@ fn a_library_that_has_loaded_but_is_silent_is_recognised() {
     let flags = ["-shared", "-fPIC", "-DSILENT"];
     let silent = compile("fake_library.c", "libprimalloc_silent.so", &flags);
     let mut tool = tool();
-    tool.env("PRIMALLOC_LIBRARY", silent).args(["run", "--", "sleep", "3.3"]);
+    tool.env("PRIMALLOC_LIBRARY", silent).args(["run", "--", "sleep", "5"]);
     tool.assert().success().stderr(contains("is loaded but has not answered"));
 }
 
