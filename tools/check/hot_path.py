@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The hot path runs exactly the instructions of tests/golden/hot_path.json, and few of them.
 
 Two counts are compared: the instructions from entry to return in the disassembly, and what
