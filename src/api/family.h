@@ -64,7 +64,7 @@ PRIM_INLINE int family_posix_memalign(void **result, size_t alignment, size_t si
 }
 
 PRIM_INLINE void *family_memalign(size_t alignment, size_t size) {
-    if (alignment > (size_t)1 << 62) {
+    if (alignment > (size_t)1 << 63) {
         errno = EINVAL;
         return NULL;
     }

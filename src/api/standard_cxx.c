@@ -10,12 +10,13 @@
 
 #include "api/family.h"
 
+#pragma weak dlsym /* in a library of its own before glibc 2.34, and absent from static programs */
+
 typedef void new_handler(void);
-typedef void *nothrow_operator(size_t size, const void *nothrow);
+typedef void *nothrow_operator(size_t size, size_t alignment, const void *nothrow);
 
 new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
 void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
-extern void *dlsym(void *handle, const char *name) __attribute__((weak));
 
 static void *symbol(void *handle, const char *name) {
     return &dlsym ? dlsym(handle, name) : NULL;
@@ -60,22 +61,38 @@ static PRIM_NOINLINE void *new_slow(size_t size) {
     return PRIM_LIKELY(block != NULL) ? block : new_failed(size, 16);
 }
 
-static PRIM_COLD void *nothrow_failed(size_t size) {
+/* Without a dynamic C++ library what the handler throws goes through, uncaught. */
+static PRIM_COLD void *nothrow_failed(size_t size, size_t alignment) {
+    void *block = NULL;
+    new_handler *handler = current_handler();
     nothrow_operator *library = NULL;
-    if (current_handler()) {
-        library = (nothrow_operator *)symbol(RTLD_NEXT, "_ZnwmRKSt9nothrow_t");
+    if (handler) {
+        library = (nothrow_operator *)symbol(RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
     }
-    return library ? library(size, "") : NULL;
+    if (library) {
+        return library(size, alignment, "");
+    }
+    while (!block && handler) {
+        handler();
+        block = allocate_aligned(size, alignment);
+        handler = current_handler();
+    }
+    return block;
 }
 
 static PRIM_NOINLINE void *nothrow_slow(size_t size) {
     void *block = allocate_slow(size);
-    return PRIM_LIKELY(block != NULL) ? block : nothrow_failed(size);
+    return PRIM_LIKELY(block != NULL) ? block : nothrow_failed(size, 16);
 }
 
 PRIM_INLINE void *new_aligned(size_t size, size_t alignment) {
     void *block = allocate_aligned(size, alignment);
     return PRIM_LIKELY(block != NULL) ? block : new_failed(size, alignment);
+}
+
+PRIM_INLINE void *nothrow_aligned(size_t size, size_t alignment) {
+    void *block = allocate_aligned(size, alignment);
+    return PRIM_LIKELY(block != NULL) ? block : nothrow_failed(size, alignment);
 }
 
 #define OPERATOR(type, name, parameters, call) \
@@ -86,24 +103,20 @@ PRIM_INLINE void *new_aligned(size_t size, size_t alignment) {
 
 OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, new_slow))
 OPERATOR(void *, _Znam, (size_t size), return allocate_or(size, new_slow))
-OPERATOR(void *, _ZnwmRKSt9nothrow_t, (size_t size, const void *nothrow),
-         (void)nothrow;
+OPERATOR(void *, _ZnwmRKSt9nothrow_t, (size_t size, const void *nothrow), (void)nothrow;
          return allocate_or(size, nothrow_slow))
-OPERATOR(void *, _ZnamRKSt9nothrow_t, (size_t size, const void *nothrow),
-         (void)nothrow;
+OPERATOR(void *, _ZnamRKSt9nothrow_t, (size_t size, const void *nothrow), (void)nothrow;
          return allocate_or(size, nothrow_slow))
 OPERATOR(void *, _ZnwmSt11align_val_t, (size_t size, size_t alignment),
          return new_aligned(size, alignment))
 OPERATOR(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment),
          return new_aligned(size, alignment))
 OPERATOR(void *, _ZnwmSt11align_val_tRKSt9nothrow_t,
-         (size_t size, size_t alignment, const void *nothrow),
-         (void)nothrow;
-         return allocate_aligned(size, alignment))
+         (size_t size, size_t alignment, const void *nothrow), (void)nothrow;
+         return nothrow_aligned(size, alignment))
 OPERATOR(void *, _ZnamSt11align_val_tRKSt9nothrow_t,
-         (size_t size, size_t alignment, const void *nothrow),
-         (void)nothrow;
-         return allocate_aligned(size, alignment))
+         (size_t size, size_t alignment, const void *nothrow), (void)nothrow;
+         return nothrow_aligned(size, alignment))
 
 #define DELETE_OPERATOR(name, parameters) OPERATOR(void, name, parameters, release(block))
 

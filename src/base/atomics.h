@@ -10,10 +10,8 @@
 
 #define load_relaxed(target) atomic_load_explicit((target), memory_order_relaxed)
 #define load_acquire(target) atomic_load_explicit((target), memory_order_acquire)
-#define store_relaxed(target, value) \
-    atomic_store_explicit((target), (value), memory_order_relaxed)
-#define store_release(target, value) \
-    atomic_store_explicit((target), (value), memory_order_release)
+#define store_relaxed(target, value) atomic_store_explicit((target), (value), memory_order_relaxed)
+#define store_release(target, value) atomic_store_explicit((target), (value), memory_order_release)
 #define add_relaxed(target, value) \
     atomic_fetch_add_explicit((target), (value), memory_order_relaxed)
 #define subtract_relaxed(target, value) \
@@ -22,11 +20,11 @@
     atomic_exchange_explicit((target), (value), memory_order_acquire)
 #define exchange_release(target, value) \
     atomic_exchange_explicit((target), (value), memory_order_release)
-#define compare_exchange_acquire(target, expected, value)                                 \
-    atomic_compare_exchange_strong_explicit((target), (expected), (value),                \
-                                            memory_order_acquire, memory_order_relaxed)
-#define compare_exchange_relaxed(target, expected, value)                                 \
-    atomic_compare_exchange_strong_explicit((target), (expected), (value),                \
-                                            memory_order_relaxed, memory_order_relaxed)
+#define compare_exchange_acquire(target, expected, value)                                        \
+    atomic_compare_exchange_strong_explicit((target), (expected), (value), memory_order_acquire, \
+                                            memory_order_relaxed)
+#define compare_exchange_relaxed(target, expected, value)                                        \
+    atomic_compare_exchange_strong_explicit((target), (expected), (value), memory_order_relaxed, \
+                                            memory_order_relaxed)
 
 #endif

@@ -10,7 +10,7 @@
 #include "pages/purge.h"
 
 enum {
-    PURGE_INTERVAL = 16, /* frees between looks at the clock; a power of two */
+    PURGE_INTERVAL = 16,     /* frees between looks at the clock; a power of two */
     MOVE_SIZE_MIN = 1 << 20, /* copying less is about as quick as moving pages */
     MOVE_COUNT_MAX = 8192,   /* each move may split a kernel mapping, of which there are 65,530 */
 };

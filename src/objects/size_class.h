@@ -35,8 +35,8 @@ extern PRIM_HIDDEN const struct size_class size_classes[CLASS_COUNT + 1];
 
 /* The class of a size above 128 and at most MEDIUM_SIZE_MAX bytes. */
 PRIM_INLINE unsigned size_class_by_arithmetic(size_t size) {
-    unsigned doubling = bits_highest(size - 1);                        /* 7 for 129..256 */
-    unsigned step = (unsigned)((size - 1) >> (doubling - 3)) & 7;      /* eighth of it */
+    unsigned doubling = bits_highest(size - 1);                   /* 7 for 129..256 */
+    unsigned step = (unsigned)((size - 1) >> (doubling - 3)) & 7; /* eighth of it */
     return (doubling - 7) * 8 + step + 10;
 }
 

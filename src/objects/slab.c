@@ -36,9 +36,11 @@ struct shard {
     struct slab_set sets[CLASS_COUNT + 1];
 };
 
-static _Atomic(struct shard *) shards[SHARD_MAX]; /* (atomic: shard table) made when first used */
+/* The first shard is always there, so that allocation goes on when memory for others is out. */
+static struct shard first_shard;
+static _Atomic(struct shard *) shards[SHARD_MAX] = {&first_shard}; /* (atomic: shard table) */
 static struct lock shards_lock;
-static unsigned shard_count = 1;                  /* (const after initialisation) */
+static unsigned shard_count = 1; /* (const after initialisation) */
 
 void slab_initialise(unsigned wanted) {
     unsigned count = wanted ? wanted : machine_processor_count();
@@ -57,7 +59,7 @@ static struct shard *make_shard(unsigned index) {
         store_release(&shards[index], shard); /* order pair: shard table */
     }
     lock_release(&shards_lock, LOCK_SHARDS);
-    return shard;
+    return shard ? shard : &first_shard;
 }
 
 PRIM_INLINE struct shard *shard_get(unsigned index) {
@@ -143,8 +145,8 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
         struct span *slab = set->buckets[refill_order[i]];
         if (slab) {
             bool whole = size_classes[object_class].size <= WHOLE_LIST_SIZE;
-            uint32_t count = whole ? slab->free_count
-                                   : (uint32_t)bits_min(wanted, slab->free_count);
+            uint32_t count =
+                whole ? slab->free_count : (uint32_t)bits_min(wanted, slab->free_count);
             take_blocks(set, slab, count, list);
             return count;
         }
@@ -186,6 +188,31 @@ static void link_blocks(char *first, unsigned count, size_t size, void **list) {
 static void free_slab(struct span *slab) {
     span_withdraw(slab);
     page_heap_free(slab, SPAN_DIRTY);
+}
+
+/* Slabs of one block need no lists, no counts and no lock: they come from the page heap and go
+ * back to it with their block. */
+static bool is_single(unsigned object_class) {
+    return size_classes[object_class].capacity == 1;
+}
+
+static unsigned acquire_single(unsigned object_class, void **list) {
+    struct span *slab = page_heap_allocate(size_classes[object_class].slices, 0);
+    if (!slab) {
+        return 0;
+    }
+    span_publish(slab, SPAN_SLAB, object_class);
+    *list = (void *)slab->address;
+    *(void **)*list = NULL;
+    return 1;
+}
+
+static void release_singles(void *list) {
+    while (list) {
+        void *next = *(void **)list;
+        free_slab(span_of_block(list));
+        list = next;
+    }
 }
 
 /* Gets a new slab for the set; false when there is no memory. */
@@ -258,11 +285,12 @@ static bool steal_slab(struct slab_set *set, unsigned shard, unsigned object_cla
 }
 
 unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list) {
-    struct shard *home = shard_get(shard);
-    if (!home) {
-        return 0;
+    if (is_single(object_class)) {
+        return acquire_single(object_class, list);
     }
+    struct shard *home = shard_get(shard);
     struct slab_set *set = &home->sets[object_class];
+    shard = home == &first_shard ? 0 : shard;
     do {
         char *fresh = NULL;
         lock_acquire(&set->lock, LOCK_CLASS);
@@ -311,7 +339,7 @@ static unsigned gather_runs(void **list, struct run *runs) {
 /* With the slab's lock held: takes a run back. Returns the slab if that emptied it. */
 static struct span *take_run(struct slab_set *set, const struct run *run) {
     struct span *slab = run->slab;
-    PRIM_ASSERT(slab->state == SPAN_SLAB && slab->used_count >= run->count);
+    PRIM_ASSERT(span_state(slab) == SPAN_SLAB && slab->used_count >= run->count);
     *(void **)run->last = slab->free_blocks;
     slab->free_blocks = run->first;
     slab->free_count += run->count;
@@ -361,6 +389,10 @@ static void return_runs(unsigned object_class, struct run *runs, unsigned count)
 
 void slab_release(unsigned object_class, void *list) {
     struct run runs[RUN_MAX];
+    if (is_single(object_class)) {
+        release_singles(list);
+        return;
+    }
     while (list) {
         unsigned count = gather_runs(&list, runs);
         return_runs(object_class, runs, count);

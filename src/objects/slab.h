@@ -18,7 +18,7 @@
 enum { SHARD_MAX = 64 };
 
 /* Chooses the number of shards: as asked, or by the number of processors for 0. */
-void slab_initialise(unsigned shard_count);
+void slab_initialise(unsigned wanted);
 
 /* The shard of the processor that the caller runs on. */
 unsigned slab_current_shard(void);

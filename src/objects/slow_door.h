@@ -25,5 +25,4 @@ void *reallocate(void *block, size_t size);
 /* The bytes that may be used in a block; 0 for NULL and for pointers that are not ours. */
 size_t usable_size(const void *block);
 
-
 #endif

@@ -12,14 +12,14 @@
 #include "settings/options.h"
 
 enum {
-    CAPACITY_START_SIZE = 1024,       /* bytes a bin may hold at first */
-    CAPACITY_START_MAX = 16,          /* blocks */
-    CAPACITY_SMALL_SIZE = 16 * 1024,  /* bytes a bin of blocks up to 4 KiB may grow to */
-    CAPACITY_MEDIUM_SIZE = 64 * 1024, /* bytes a bin of greater blocks may grow to */
-    CAPACITY_MAX = 256,               /* blocks a bin may grow to */
-    COLLECT_INTERVAL = 64,            /* slow events between collections; a power of two */
-    COLLECT_CLASSES = 8,              /* bins visited by one collection */
-    PURGE_INTERVAL = 1024,            /* slow events between looks at the clock; a power of two */
+    CAPACITY_START_SIZE = 1024,        /* bytes a bin may hold at first */
+    CAPACITY_START_MAX = 16,           /* blocks */
+    CAPACITY_SMALL_SIZE = 16 * 1024,   /* bytes a bin of blocks up to 4 KiB may grow to */
+    CAPACITY_MEDIUM_SIZE = 256 * 1024, /* bytes a bin of greater blocks may grow to */
+    CAPACITY_MAX = 256,                /* blocks a bin may grow to */
+    COLLECT_INTERVAL = 64,             /* slow events between collections; a power of two */
+    COLLECT_CLASSES = 8,               /* bins visited by one collection */
+    PURGE_INTERVAL = 1024,             /* slow events between looks at the clock; a power of two */
 };
 
 static struct thread_cache empty_cache; /* (const) all zero */
@@ -76,7 +76,8 @@ static void set_capacity(struct thread_cache *cache, unsigned object_class, unsi
     int change = (int)capacity - cache->capacity[object_class];
     cache->capacity[object_class] = (uint16_t)capacity;
     cache->room[object_class] += change;
-    cache->capacity_bytes += (size_t)((ptrdiff_t)change * size_classes[object_class].size);
+    cache->capacity_bytes +=
+        (size_t)((ptrdiff_t)change * (ptrdiff_t)size_classes[object_class].size);
 }
 
 static void grow_capacity(struct thread_cache *cache, unsigned object_class) {
@@ -211,7 +212,7 @@ void thread_cache_flush(struct thread_cache *cache) {
 }
 
 static void fill_class_table(uint8_t *table) {
-    for (unsigned i = 0; i < SMALL_TABLE_SIZE; i++) {
+    for (size_t i = 0; i < SMALL_TABLE_SIZE; i++) {
         unsigned object_class = size_class_of(i);
         bool is_widened = object_class == CLASS_OF_8 && options.min_align > 8;
         table[i] = (uint8_t)(is_widened ? CLASS_OF_16 : object_class);
@@ -242,16 +243,28 @@ static void show(struct thread_cache *cache) {
     thread_cache_visible = options.stats ? &empty_cache : cache;
 }
 
+/* With the lock held. The first cache needs no memory from the system. */
+static struct thread_cache *new_cache(void) {
+    static struct thread_cache first;
+    static bool first_is_taken; /* (lock: CACHES) */
+    struct thread_cache *cache = &first;
+    if (first_is_taken) {
+        cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
+    }
+    first_is_taken = true;
+    if (cache) {
+        fill_class_table(cache->class_of);
+    }
+    return cache;
+}
+
 static PRIM_NOINLINE struct thread_cache *make_cache(void) {
     lock_acquire(&caches.lock, LOCK_CACHES);
     struct thread_cache *cache = caches.unused;
     if (cache) {
         list_remove(&caches.unused, cache);
     } else {
-        cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
-        if (cache) {
-            fill_class_table(cache->class_of);
-        }
+        cache = new_cache();
     }
     if (cache) {
         list_insert(&caches.active, cache);

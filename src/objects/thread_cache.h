@@ -21,8 +21,8 @@
 #include "objects/size_class.h"
 
 struct thread_cache {
-    void *head[BIN_COUNT];   /* (owner) free blocks, linked through their first word */
-    int32_t room[BIN_COUNT]; /* (owner) blocks that fit before the bin is full */
+    void *head[BIN_COUNT];              /* (owner) free blocks, linked through their first word */
+    int32_t room[BIN_COUNT];            /* (owner) blocks that fit before the bin is full */
     uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) class of each small size */
 
     uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */

@@ -85,8 +85,7 @@ bool memory_purge(void *address, size_t size) {
 
 bool memory_move(void *from, void *to, size_t size) {
     int saved_errno = errno;
-    void *result =
-        mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+    void *result = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
     errno = saved_errno;
     return result == to;
 }

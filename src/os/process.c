@@ -9,11 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern char **environ;
-#ifdef __GLIBC__
-extern char *program_invocation_short_name;
-#endif
-
 char **process_environment(void) {
     return getauxval(AT_SECURE) ? NULL : environ;
 }

@@ -20,7 +20,7 @@
 enum { SLICE_SHIFT = 14, SLICE_SIZE = 1 << SLICE_SHIFT };
 
 /* Both (const after initialisation), which ends before a second thread can call us: */
-extern PRIM_HIDDEN _Atomic uint8_t *address_map_bytes; /* (atomic: class) the map; never NULL */
+extern PRIM_HIDDEN _Atomic uint8_t *address_map_bytes; /* (atomic: class) never NULL */
 extern PRIM_HIDDEN uintptr_t address_map_mask; /* all bits of an index, or 0 without a map */
 
 PRIM_INLINE unsigned address_map_class(const void *address) {

@@ -9,8 +9,8 @@ enum { BLOCK_SIZE = 128 * 1024 };
 
 static struct {
     struct lock lock;
-    uintptr_t next;       /* (lock: METADATA) first free byte of the current block */
-    uintptr_t end;        /* (lock: METADATA) its end; next <= end */
+    uintptr_t next;        /* (lock: METADATA) first free byte of the current block */
+    uintptr_t end;         /* (lock: METADATA) its end; next <= end */
     _Atomic size_t mapped; /* (atomic: counter) */
 } metadata;
 

@@ -13,24 +13,23 @@ enum { GROWTH_MIN = 1 << 20, GROWTH_MAX = 64 << 20, GROWTH_DIVISOR = 4 };
 struct page_heap page_heap;
 
 struct span *page_heap_split(struct span *span, size_t slice_count) {
-    PRIM_ASSERT(span->state == SPAN_BUSY && slice_count < span->slice_count);
+    PRIM_ASSERT(span_state(span) == SPAN_BUSY && slice_count < span->slice_count);
     size_t rest = span->slice_count - slice_count;
-    struct span *tail =
-        span_create(span->address + slice_count * SLICE_SIZE, rest, SPAN_BUSY);
+    struct span *tail = span_create(span->address + slice_count * SLICE_SIZE, rest, SPAN_BUSY);
     tail->is_zero = span->is_zero;
     span_create(span->address, slice_count, SPAN_BUSY);
     return tail;
 }
 
 void page_heap_remove(struct span *span) {
-    bool is_clean = span->state == SPAN_CLEAN;
+    bool is_clean = span_state(span) == SPAN_CLEAN;
     extent_tree_remove(is_clean ? &page_heap.clean : &page_heap.dirty, span);
     if (is_clean) {
         page_heap.clean_slices -= span->slice_count;
     } else {
         page_heap.dirty_slices -= span->slice_count;
     }
-    span->state = SPAN_BUSY;
+    span_set_state(span, SPAN_BUSY);
     span->is_zero = is_clean;
 }
 
@@ -42,7 +41,7 @@ static struct span *left_neighbour(const struct span *span) {
 
 /* Joins a free neighbour of the same state to the BUSY span and returns the joint head. */
 static struct span *join(struct span *span, struct span *neighbour, enum span_state state) {
-    if (!neighbour || neighbour->state != state) {
+    if (!neighbour || span_state(neighbour) != state) {
         return span;
     }
     page_heap_remove(neighbour);
@@ -52,10 +51,10 @@ static struct span *join(struct span *span, struct span *neighbour, enum span_st
 }
 
 void page_heap_insert(struct span *span, enum span_state state) {
-    PRIM_ASSERT(span->state == SPAN_BUSY);
+    PRIM_ASSERT(span_state(span) == SPAN_BUSY);
     span = join(span, left_neighbour(span), state);
     span = join(span, span_of_slice(span_end(span)), state);
-    span->state = (uint8_t)state;
+    span_set_state(span, state);
     if (state == SPAN_CLEAN) {
         extent_tree_insert(&page_heap.clean, span);
         page_heap.clean_slices += span->slice_count;
@@ -92,8 +91,8 @@ static uintptr_t map_slices(size_t size) {
 static bool extend_heap(size_t slice_count) {
     size_t unit = bits_max(SLICE_SIZE, memory_page_size());
     size_t needed = bits_round_up(slice_count * SLICE_SIZE, unit);
-    size_t step = bits_clamp(page_heap.mapped_slices * SLICE_SIZE / GROWTH_DIVISOR, GROWTH_MIN,
-                             GROWTH_MAX);
+    size_t step =
+        bits_clamp(page_heap.mapped_slices * SLICE_SIZE / GROWTH_DIVISOR, GROWTH_MIN, GROWTH_MAX);
     size_t size = bits_max(needed, bits_round_up(step, unit));
     uintptr_t start = map_slices(size);
     if (!start && size > needed) {
@@ -133,11 +132,11 @@ struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
         span = best_fit(searched);
     }
     if (span) {
-        enum span_state state = (enum span_state)span->state;
+        enum span_state state = span_state(span);
         page_heap_remove(span);
-        size_t head = (bits_round_up(span->address, bits_max(alignment, SLICE_SIZE)) -
-                       span->address) /
-                      SLICE_SIZE;
+        size_t head =
+            (bits_round_up(span->address, bits_max(alignment, SLICE_SIZE)) - span->address) /
+            SLICE_SIZE;
         if (head) {
             struct span *aligned = page_heap_split(span, head);
             page_heap_insert(span, state);
@@ -162,10 +161,10 @@ bool page_heap_grow(struct span *span, size_t slice_count) {
     size_t missing = slice_count - span->slice_count;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     struct span *next = span_of_slice(span_end(span));
-    bool fits = next && (next->state == SPAN_DIRTY || next->state == SPAN_CLEAN) &&
+    bool fits = next && (span_state(next) == SPAN_DIRTY || span_state(next) == SPAN_CLEAN) &&
                 next->slice_count >= missing;
     if (fits) {
-        enum span_state state = (enum span_state)next->state;
+        enum span_state state = span_state(next);
         page_heap_remove(next);
         if (next->slice_count > missing) {
             page_heap_insert(page_heap_split(next, missing), state);
@@ -179,8 +178,8 @@ bool page_heap_grow(struct span *span, size_t slice_count) {
 
 void page_heap_shrink(struct span *span, size_t slice_count) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    span->state = SPAN_BUSY;
+    span_set_state(span, SPAN_BUSY);
     page_heap_insert(page_heap_split(span, slice_count), SPAN_DIRTY);
-    span->state = SPAN_LARGE;
+    span_set_state(span, SPAN_LARGE);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
 }

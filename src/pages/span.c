@@ -30,31 +30,33 @@ struct span *span_create(uintptr_t address, size_t slice_count, enum span_state 
     head->address = address;
     head->slice_count = (uint32_t)slice_count;
     head->head_offset = 0;
-    head->state = (uint8_t)state;
+    span_set_state(head, state);
     struct span *last = span_of_slice(address + (slice_count - 1) * SLICE_SIZE);
     last->head_offset = (uint32_t)(slice_count - 1);
     return head;
 }
 
 void span_publish(struct span *span, enum span_state state, unsigned object_class) {
-    PRIM_ASSERT(span->state == SPAN_BUSY && span->object_class == 0);
+    PRIM_ASSERT(span_state(span) == SPAN_BUSY && span->object_class == 0);
     size_t announced = state == SPAN_SLAB ? span->slice_count : 1;
-    span->state = (uint8_t)state;
+    span_set_state(span, state);
     for (size_t i = 0; i < announced; i++) {
         uintptr_t address = span->address + i * SLICE_SIZE;
         struct span *slice = span_of_slice(address);
-        slice->head_offset = (uint32_t)i;
+        if (i && i + 1 < announced) { /* head and last have theirs, and neighbours read it */
+            slice->head_offset = (uint32_t)i;
+        }
         slice->object_class = (uint8_t)object_class;
         address_map_set(address, object_class);
     }
 }
 
 void span_withdraw(struct span *span) {
-    size_t announced = span->state == SPAN_SLAB ? span->slice_count : 1;
+    size_t announced = span_state(span) == SPAN_SLAB ? span->slice_count : 1;
     for (size_t i = 0; i < announced; i++) {
         uintptr_t address = span->address + i * SLICE_SIZE;
         span_of_slice(address)->object_class = 0;
         address_map_set(address, 0);
     }
-    span->state = SPAN_BUSY;
+    span_set_state(span, SPAN_BUSY);
 }

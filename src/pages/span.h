@@ -13,6 +13,9 @@
  *   SLAB   cut into blocks of one size class               slab.c: shard's class lock
  *   LARGE  one block                                       whoever holds the block
  *
+ * A span becomes CLEAN or DIRTY, or stops being it, under the page heap's lock only; the other
+ * states change hands without it, so neighbours may see any of those, and care for none.
+ *
  * Invariants:
  *   the descriptor of a span's last slice has head_offset = slice_count - 1 (the boundary tag);
  *   every slice of a slab has its head_offset and object_class;
@@ -44,7 +47,7 @@ struct span {
     uint32_t used_count;   /* (lock: CLASS) blocks handed out to thread caches */
     uint32_t free_count;   /* (lock: CLASS) blocks in free_blocks */
     uint32_t carved_count; /* (lock: CLASS) blocks that ever existed */
-    uint8_t state;         /* (lock: PAGE_HEAP; const while in use) enum span_state */
+    _Atomic uint8_t state; /* (atomic: state) enum span_state; CLEAN, DIRTY: (lock: PAGE_HEAP) */
     uint8_t object_class;  /* (const while in use) 0 in slices without blocks that start there */
     _Atomic uint8_t shard; /* (atomic: shard) written under the old shard's class lock */
     uint8_t bucket;        /* (lock: CLASS) list the slab is in */
@@ -96,6 +99,14 @@ PRIM_INLINE unsigned span_class_of(const void *pointer) {
     }
     struct span *slice = span_of_slice((uintptr_t)pointer);
     return slice ? slice->object_class : 0;
+}
+
+PRIM_INLINE enum span_state span_state(const struct span *span) {
+    return (enum span_state)load_relaxed(&span->state);
+}
+
+PRIM_INLINE void span_set_state(struct span *span, enum span_state state) {
+    store_relaxed(&span->state, (uint8_t)state);
 }
 
 PRIM_INLINE uintptr_t span_end(const struct span *span) {
