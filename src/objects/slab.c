@@ -201,7 +201,7 @@ static unsigned acquire_single(unsigned object_class, void **list) {
     if (!slab) {
         return 0;
     }
-    span_publish(slab, SPAN_SLAB, object_class);
+    span_publish(slab, SPAN_LARGE, object_class);
     *list = (void *)slab->address;
     *(void **)*list = NULL;
     return 1;

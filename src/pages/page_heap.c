@@ -4,7 +4,6 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "os/memory.h"
-#include "pages/extent_tree.h"
 
 /* Address space is taken in steps that grow with the heap: small processes stay small under
  * address-space limits, large ones make few system calls. */
@@ -21,16 +20,15 @@ struct span *page_heap_split(struct span *span, size_t slice_count) {
     return tail;
 }
 
+static struct extent_set *set_of(enum span_state state) {
+    return state == SPAN_CLEAN ? &page_heap.clean : &page_heap.dirty;
+}
+
 void page_heap_remove(struct span *span) {
-    bool is_clean = span_state(span) == SPAN_CLEAN;
-    extent_tree_remove(is_clean ? &page_heap.clean : &page_heap.dirty, span);
-    if (is_clean) {
-        page_heap.clean_slices -= span->slice_count;
-    } else {
-        page_heap.dirty_slices -= span->slice_count;
-    }
+    enum span_state state = span_state(span);
+    extent_set_remove(set_of(state), span);
     span_set_state(span, SPAN_BUSY);
-    span->is_zero = is_clean;
+    span->is_zero = state == SPAN_CLEAN;
 }
 
 static struct span *left_neighbour(const struct span *span) {
@@ -55,13 +53,7 @@ void page_heap_insert(struct span *span, enum span_state state) {
     span = join(span, left_neighbour(span), state);
     span = join(span, span_of_slice(span_end(span)), state);
     span_set_state(span, state);
-    if (state == SPAN_CLEAN) {
-        extent_tree_insert(&page_heap.clean, span);
-        page_heap.clean_slices += span->slice_count;
-    } else {
-        extent_tree_insert(&page_heap.dirty, span);
-        page_heap.dirty_slices += span->slice_count;
-    }
+    extent_set_insert(set_of(state), span);
 }
 
 /* Maps size bytes just below what we have, or else anywhere. Returns 0 when there is no room. */
@@ -115,12 +107,12 @@ static bool extend_heap(size_t slice_count) {
 
 /* To be called after every operation that takes dirty slices for good. */
 static void note_low_water(void) {
-    page_heap.dirty_low_water = bits_min(page_heap.dirty_low_water, page_heap.dirty_slices);
+    page_heap.dirty_low_water = bits_min(page_heap.dirty_low_water, page_heap.dirty.slice_count);
 }
 
 static struct span *best_fit(size_t slice_count) {
-    struct span *span = extent_tree_best_fit(page_heap.dirty, slice_count);
-    return span ? span : extent_tree_best_fit(page_heap.clean, slice_count);
+    struct span *span = extent_set_best_fit(&page_heap.dirty, slice_count);
+    return span ? span : extent_set_best_fit(&page_heap.clean, slice_count);
 }
 
 struct span *page_heap_allocate(size_t slice_count, size_t alignment) {

@@ -7,15 +7,13 @@
 #define PRIM_PAGES_PAGE_HEAP_H
 
 #include "os/lock.h"
-#include "pages/span.h"
+#include "pages/extent_set.h"
 
 struct page_heap {
     struct lock lock;
-    struct span *clean;       /* (lock: PAGE_HEAP) tree of CLEAN spans */
-    struct span *dirty;       /* (lock: PAGE_HEAP) tree of DIRTY spans */
-    size_t clean_slices;      /* (lock: PAGE_HEAP) in the clean tree */
-    size_t dirty_slices;      /* (lock: PAGE_HEAP) in the dirty tree */
-    size_t dirty_low_water;   /* (lock: PAGE_HEAP) least dirty_slices since the epoch began */
+    struct extent_set clean;  /* (lock: PAGE_HEAP) CLEAN spans */
+    struct extent_set dirty;  /* (lock: PAGE_HEAP) DIRTY spans */
+    size_t dirty_low_water;   /* (lock: PAGE_HEAP) least dirty slices since the epoch began */
     size_t mapped_slices;     /* (lock: PAGE_HEAP) all address space; clean + dirty + in use */
     uintptr_t lowest_address; /* (lock: PAGE_HEAP) where the newest mapping begins; 0: none */
     uint64_t epoch_start_ms;  /* (lock: PAGE_HEAP) of the running purge epoch */
@@ -34,8 +32,8 @@ void page_heap_free(struct span *span, enum span_state state);
 bool page_heap_grow(struct span *span, size_t slice_count);
 void page_heap_shrink(struct span *span, size_t slice_count);
 
-/* With the lock held: puts a BUSY span into the tree of the given state, joined with its
- * neighbours; takes a span out of its tree and makes it BUSY; cuts off a BUSY span's end. */
+/* With the lock held: puts a BUSY span into the set of the given state, joined with its
+ * neighbours; takes a span out of its set and makes it BUSY; cuts off a BUSY span's end. */
 void page_heap_insert(struct span *span, enum span_state state);
 void page_heap_remove(struct span *span);
 struct span *page_heap_split(struct span *span, size_t slice_count);

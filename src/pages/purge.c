@@ -4,7 +4,6 @@
 #include "base/bits.h"
 #include "os/machine.h"
 #include "os/memory.h"
-#include "pages/extent_tree.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
 
@@ -32,7 +31,7 @@ static struct span *trim_to_pages(struct span *span) {
 /* With the lock held, which it drops around the system call: purges at most slice_count slices of
  * the largest dirty span. Returns how many; 0 when nothing can be purged. */
 static size_t purge_one(size_t slice_count) {
-    struct span *span = extent_tree_largest(page_heap.dirty);
+    struct span *span = extent_set_largest(&page_heap.dirty);
     if (!span) {
         return 0;
     }
@@ -76,7 +75,7 @@ void purge_tick(void) {
         size_t idle = page_heap.dirty_low_water;
         page_heap.epoch_start_ms = now;
         purge_slices(idle);
-        page_heap.dirty_low_water = page_heap.dirty_slices;
+        page_heap.dirty_low_water = page_heap.dirty.slice_count;
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
 }
@@ -84,9 +83,9 @@ void purge_tick(void) {
 size_t purge_all(size_t keep_bytes) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     size_t keep = keep_bytes / SLICE_SIZE;
-    size_t idle = page_heap.dirty_slices > keep ? page_heap.dirty_slices - keep : 0;
+    size_t idle = page_heap.dirty.slice_count > keep ? page_heap.dirty.slice_count - keep : 0;
     size_t purged = purge_slices(idle);
-    page_heap.dirty_low_water = page_heap.dirty_slices;
+    page_heap.dirty_low_water = page_heap.dirty.slice_count;
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     return purged * SLICE_SIZE;
 }

@@ -11,7 +11,7 @@
  *   DIRTY  free, may hold physical pages and old contents  page heap
  *   BUSY   taken out of the page heap for a moment (being purged)
  *   SLAB   cut into blocks of one size class               slab.c: shard's class lock
- *   LARGE  one block                                       whoever holds the block
+ *   LARGE  one block, large or medium                      whoever holds the block
  *
  * A span becomes CLEAN or DIRTY, or stops being it, under the page heap's lock only; the other
  * states change hands without it, so neighbours may see any of those, and care for none.

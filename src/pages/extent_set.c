@@ -1,0 +1,47 @@
+/* extent_set.c - see extent_set.h. */
+#include "pages/extent_set.h"
+
+#include "base/bits.h"
+#include "pages/extent_tree.h"
+
+void extent_set_insert(struct extent_set *set, struct span *span) {
+    size_t size = span->slice_count;
+    set->slice_count += size;
+    if (size <= EXACT_MAX) {
+        extent_tree_insert(&set->exact[size], span);
+        set->occupied |= (uint64_t)1 << size;
+    } else {
+        extent_tree_insert(&set->greater, span);
+    }
+}
+
+void extent_set_remove(struct extent_set *set, struct span *span) {
+    size_t size = span->slice_count;
+    set->slice_count -= size;
+    if (size <= EXACT_MAX) {
+        extent_tree_remove(&set->exact[size], span);
+        if (!set->exact[size]) {
+            set->occupied &= ~((uint64_t)1 << size);
+        }
+    } else {
+        extent_tree_remove(&set->greater, span);
+    }
+}
+
+struct span *extent_set_best_fit(const struct extent_set *set, size_t slice_count) {
+    if (slice_count <= EXACT_MAX) {
+        uint64_t fitting = set->occupied >> slice_count << slice_count;
+        if (fitting) {
+            unsigned size = bits_lowest(fitting);
+            return extent_tree_best_fit(set->exact[size], size);
+        }
+    }
+    return extent_tree_best_fit(set->greater, slice_count);
+}
+
+struct span *extent_set_largest(const struct extent_set *set) {
+    if (set->greater) {
+        return extent_tree_largest(set->greater);
+    }
+    return set->occupied ? extent_tree_largest(set->exact[bits_highest(set->occupied)]) : NULL;
+}
