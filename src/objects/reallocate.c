@@ -51,7 +51,7 @@ void *reallocate(void *block, size_t size) {
         return reallocate_large(block, size);
     }
     size_t old_size = size_classes[object_class].size;
-    if (size <= old_size && size >= old_size / 2) {
+    if (size <= old_size && (size >= old_size / 2 || old_size <= 16)) { /* nothing to be saved */
         return block;
     }
     return move_block(block, old_size, size);
