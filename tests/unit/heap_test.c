@@ -1,0 +1,113 @@
+#include "objects/heap.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "objects/allocate.h"
+#include "pages/metadata.h"
+#include "pages/page_heap.h"
+#include "unit/unit.h"
+
+enum { THREADS = 4, FORKS = 20 };
+
+static void test_set_up_once(void **state) {
+    (void)state;
+    assert_true(load_acquire(&heap_is_ready)); /* the constructor saw to it */
+    assert_true(heap_read_options());
+    _Atomic uint8_t *map = address_map_bytes;
+    uintptr_t mask = address_map_mask;
+    assert_true(mask != 0);
+    heap_ensure();
+    heap_initialise();
+    heap_initialise();
+    assert_ptr_equal(address_map_bytes, map);
+    assert_int_equal(address_map_mask, mask);
+}
+
+static void use_heap(unsigned number) {
+    struct random random = {number + 1};
+    void *blocks[50] = {NULL};
+    for (size_t i = 0; i < scaled(3000); i++) {
+        size_t index = random_below(&random, ARRAY_LENGTH(blocks));
+        release(blocks[index]);
+        size_t size = random_size(&random, 2000000);
+        blocks[index] = allocate(size);
+        CHECK(blocks[index] != NULL, "no memory");
+        memset(blocks[index], (int)number, size < 64 ? size : 64);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        release(blocks[i]);
+    }
+}
+
+/* The three calls as fork makes them: all locks held, all free again. */
+static void test_locks_around_fork(void **state) {
+    (void)state;
+    release(allocate(100));
+    heap_fork_prepare();
+    assert_false(lock_try_acquire_unranked(&page_heap.lock));
+    heap_fork_parent();
+    assert_true(lock_try_acquire_unranked(&page_heap.lock));
+    lock_release_unranked(&page_heap.lock);
+    use_heap(0);
+    heap_fork_prepare();
+    heap_fork_child();
+    assert_true(lock_try_acquire_unranked(&page_heap.lock));
+    lock_release_unranked(&page_heap.lock);
+    use_heap(1);
+    assert_non_null(metadata_allocate(64, 64));
+}
+
+#if !defined PRIM_TEST_TSAN /* which cannot follow a fork from several threads */
+static _Atomic bool is_over;
+
+/* Thread 0 forks while the others are at work; every child finds a heap that works. */
+static void fork_or_work(unsigned number) {
+    if (number > 0) {
+        while (!load_relaxed(&is_over)) {
+            use_heap(number);
+        }
+        return;
+    }
+    char *kept = allocate(300000);
+    fill_pattern(kept, 300000, 3);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            CHECK(check_pattern(kept, 300000, 3) == 300000, "a block changed in the child");
+            use_heap(9);
+            release(kept);
+            _exit(0);
+        }
+        int status = 1;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child, "no child");
+        CHECK(status == 0, "the child's status is %#x", status);
+    }
+    store_relaxed(&is_over, true);
+    CHECK(check_pattern(kept, 300000, 3) == 300000, "a block changed in the parent");
+    release(kept);
+}
+
+static void test_fork_under_load(void **state) {
+    (void)state;
+    unit_run_threads(THREADS, fork_or_work);
+}
+#endif
+
+static void test_threads(void **state) {
+    (void)state;
+    unit_run_threads(THREADS, use_heap);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_set_up_once),
+        cmocka_unit_test(test_locks_around_fork),
+        cmocka_unit_test(test_threads),
+#if !defined PRIM_TEST_TSAN
+        cmocka_unit_test(test_fork_under_load),
+#endif
+    };
+    return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+#include "objects/large.h"
+
+#include "objects/heap.h"
+#include "objects/size_class.h"
+#include "pages/page_heap.h"
+#include "pages/purge.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+static const size_t mebibyte = (size_t)1 << 20;
+
+static bool is_zero(const unsigned char *bytes, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct span *take(size_t size) {
+    void *block = large_allocate(size, 0, NULL);
+    assert_non_null(block);
+    return span_of_block(block);
+}
+
+static void test_sizes_and_alignments(void **state) {
+    (void)state;
+    for (size_t size = MEDIUM_SIZE_MAX + 1; size < 5 * mebibyte; size = size * 5 / 4) {
+        for (size_t alignment = 8; alignment <= 4 * mebibyte; alignment *= 4) {
+            bool zero = false;
+            void *block = large_allocate(size, alignment, &zero);
+            assert_non_null(block);
+            struct span *span = span_of_block(block);
+            assert_int_equal((uintptr_t)block % alignment, 0);
+            assert_int_equal((uintptr_t)block % SLICE_SIZE, 0);
+            assert_int_equal(span->address, (uintptr_t)block);
+            assert_int_equal(span_state(span), SPAN_LARGE);
+            assert_int_equal(span_class_of(block), CLASS_LARGE);
+            assert_int_equal(span_class_of((char *)block + SLICE_SIZE), 0);
+            assert_true(span_size(span) >= size && span_size(span) < size + SLICE_SIZE);
+            assert_true(!zero || is_zero(block, size));
+            memset(block, 0xee, size);
+            large_release(span);
+            assert_int_equal(span_class_of(block), 0);
+        }
+    }
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
+/* Fresh memory is known to be zero, used memory is not, purged memory is again. */
+static void test_zero(void **state) {
+    (void)state;
+    bool zero = false;
+    purge_all(0);
+    void *block = large_allocate(mebibyte, 0, &zero);
+    assert_true(zero && is_zero(block, mebibyte));
+    memset(block, 1, mebibyte);
+    large_release(span_of_block(block));
+    void *again = large_allocate(mebibyte, 0, &zero);
+    assert_ptr_equal(again, block);
+    assert_false(zero);
+    large_release(span_of_block(again));
+    purge_all(0);
+    again = large_allocate(mebibyte, 0, &zero);
+    assert_true(zero && is_zero(again, mebibyte));
+    large_release(span_of_block(again));
+}
+
+static void test_impossible(void **state) {
+    (void)state;
+    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - SLICE_SIZE, (size_t)PTRDIFF_MAX + 1,
+                                   PTRDIFF_MAX, (size_t)1 << 48};
+    size_t mapped = page_heap.mapped_slices;
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        assert_null(large_allocate(sizes[i], 0, NULL));
+    }
+    assert_null(large_allocate(mebibyte, (size_t)1 << 63, NULL));
+    assert_null(large_allocate(mebibyte, (size_t)1 << 47, NULL));
+    assert_int_equal(page_heap.mapped_slices, mapped);
+    struct span *span = take(mebibyte);
+    fill_pattern((void *)span->address, mebibyte, 5);
+    assert_false(large_resize(span, SIZE_MAX));
+    assert_false(large_resize(span, (size_t)1 << 48));
+    assert_null(large_move(span, SIZE_MAX));
+    assert_int_equal(span_size(span), mebibyte);
+    assert_int_equal(check_pattern((void *)span->address, mebibyte, 5), mebibyte);
+    large_release(span);
+}
+
+static void test_resize_in_place(void **state) {
+    (void)state;
+    struct span *span = take(4 * mebibyte);
+    void *block = (void *)span->address;
+    fill_pattern(block, 4 * mebibyte, 6);
+    assert_true(large_resize(span, 4 * mebibyte - SLICE_SIZE + 1));
+    assert_int_equal(span_size(span), 4 * mebibyte);
+    assert_true(large_resize(span, mebibyte));
+    assert_int_equal(span_size(span), mebibyte);
+    assert_int_equal(unit_slices_in_use() * SLICE_SIZE, mebibyte);
+    assert_int_equal(check_pattern(block, mebibyte, 6), mebibyte);
+    assert_true(large_resize(span, 3 * mebibyte)); /* into what was its own end */
+    assert_int_equal(span_size(span), 3 * mebibyte);
+    assert_ptr_equal(span_of_block(block), span);
+    assert_int_equal(check_pattern(block, mebibyte, 6), mebibyte);
+    assert_false(large_resize(span, MEDIUM_SIZE_MAX)); /* then it is a block of a slab */
+    assert_int_equal(span_size(span), 3 * mebibyte);
+    large_release(span);
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
+static void test_no_growth_into_a_neighbour(void **state) {
+    (void)state;
+    struct span *whole = take(4 * mebibyte);
+    uintptr_t address = whole->address;
+    large_release(whole);
+    struct span *first = take(2 * mebibyte);
+    struct span *second = take(2 * mebibyte);
+    assert_int_equal(first->address, address);
+    assert_int_equal(second->address, span_end(first));
+    assert_false(large_resize(first, 2 * mebibyte + 1));
+    assert_int_equal(span_size(first), 2 * mebibyte);
+    large_release(second);
+    assert_true(large_resize(first, 2 * mebibyte + 1));
+    large_release(first);
+}
+
+/* From below to above the size from which pages are moved instead of copied. */
+static void test_move(void **state) {
+    (void)state;
+    for (size_t size = 300000; size < 20 * mebibyte; size *= 3) {
+        struct span *span = take(size);
+        void *old = (void *)span->address;
+        fill_pattern(old, size, size);
+        char *moved = large_move(span, 2 * size);
+        assert_non_null(moved);
+        assert_ptr_not_equal(moved, old);
+        assert_int_equal(span_class_of(old), 0);
+        assert_int_equal(span_class_of(moved), CLASS_LARGE);
+        assert_true(span_size(span_of_block(moved)) >= 2 * size);
+        assert_int_equal(check_pattern(moved, size, size), size);
+        assert_int_equal(unit_slices_in_use(), span_of_block(moved)->slice_count);
+        memset(moved, 3, 2 * size);
+        bool zero = false;
+        unsigned char *reused = large_allocate(size, 0, &zero);
+        assert_non_null(reused);
+        assert_true(!zero || is_zero(reused, size));
+        large_release(span_of_block(reused));
+        large_release(span_of_block(moved));
+    }
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
+int main(void) {
+    heap_ensure();
+    options.purge = 0; /* only when these tests ask for it */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes_and_alignments),
+        cmocka_unit_test(test_zero),
+        cmocka_unit_test(test_impossible),
+        cmocka_unit_test(test_resize_in_place),
+        cmocka_unit_test(test_no_growth_into_a_neighbour),
+        cmocka_unit_test(test_move),
+    };
+    return cmocka_run_group_tests_name("large", tests, NULL, NULL);
+}

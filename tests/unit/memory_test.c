@@ -1,0 +1,184 @@
+#include "os/memory.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "unit/unit.h"
+
+static bool is_filled(const char *bytes, size_t size, char value) {
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static char *map_filled(size_t size, char value) {
+    char *bytes = memory_map(size);
+    assert_non_null(bytes);
+    memset(bytes, value, size);
+    return bytes;
+}
+
+static void test_page_size(void **state) {
+    (void)state;
+    assert_int_equal(memory_page_size(), sysconf(_SC_PAGESIZE));
+    assert_int_equal(memory_page_size(), memory_page_size());
+}
+
+static void test_map(void **state) {
+    (void)state;
+    size_t size = 16 * memory_page_size();
+    char *bytes = memory_map(size);
+    assert_non_null(bytes);
+    assert_int_equal((uintptr_t)bytes % memory_page_size(), 0);
+    assert_true(is_filled(bytes, size, 0));
+    memset(bytes, 'x', size);
+    assert_true(is_filled(bytes, size, 'x'));
+    memory_unmap(bytes, size);
+    unsigned char resident;
+    assert_int_equal(mincore(bytes, memory_page_size(), &resident), -1);
+}
+
+static void test_map_fails_quietly(void **state) {
+    (void)state;
+    errno = ERRNO_MARK;
+    assert_null(memory_map((size_t)1 << 62));
+    assert_null(memory_reserve((size_t)1 << 62));
+    assert_int_equal(errno, ERRNO_MARK);
+}
+
+static void test_map_at(void **state) {
+    (void)state;
+    size_t page = memory_page_size();
+    char *region = map_filled(8 * page, 'r');
+    errno = ERRNO_MARK;
+    assert_null(memory_map_at(region, page));
+    assert_null(memory_map_at(region + 7 * page, 4 * page));
+    assert_true(is_filled(region, 8 * page, 'r'));
+    memory_unmap(region + 2 * page, 4 * page);
+    assert_null(memory_map_at(region + page, 2 * page));
+    assert_null(memory_map_at(region + 4 * page, 3 * page));
+    assert_true(is_filled(region, 2 * page, 'r'));
+    assert_true(is_filled(region + 6 * page, 2 * page, 'r'));
+    assert_ptr_equal(memory_map_at(region + 2 * page, 4 * page), region + 2 * page);
+    assert_int_equal(errno, ERRNO_MARK);
+    assert_true(is_filled(region + 2 * page, 4 * page, 0));
+    memset(region, 'z', 8 * page);
+    memory_unmap(region, 8 * page);
+}
+
+static void test_purge(void **state) {
+    (void)state;
+    size_t page = memory_page_size();
+    char *bytes = map_filled(8 * page, 'p');
+    assert_int_equal(unit_resident(bytes, 8 * page), 8 * page);
+    assert_true(memory_purge(bytes + 2 * page, 4 * page));
+    assert_int_equal(unit_resident(bytes, 8 * page), 4 * page);
+    assert_true(is_filled(bytes, 2 * page, 'p'));
+    assert_true(is_filled(bytes + 2 * page, 4 * page, 0));
+    assert_true(is_filled(bytes + 6 * page, 2 * page, 'p'));
+    memory_unmap(bytes, 8 * page);
+}
+
+static void test_purge_of_locked_pages(void **state) {
+    (void)state;
+    size_t page = memory_page_size();
+    char *bytes = map_filled(page, 'l');
+    if (unit_is_emulated() || mlock(bytes, page) != 0) {
+        memory_unmap(bytes, page);
+        skip(); /* this process may not lock pages */
+    }
+    errno = ERRNO_MARK;
+    assert_false(memory_purge(bytes, page));
+    assert_int_equal(errno, ERRNO_MARK);
+    assert_int_equal(munlock(bytes, page), 0);
+    assert_true(memory_purge(bytes, page));
+    memory_unmap(bytes, page);
+}
+
+static void test_move(void **state) {
+    (void)state;
+    size_t size = 8 * memory_page_size();
+    char *from = map_filled(size, 'f');
+    char *to = map_filled(size, 't');
+    errno = ERRNO_MARK;
+    bool is_moved = memory_move(from, to, size);
+    assert_int_equal(errno, ERRNO_MARK);
+    if (is_moved) {
+        assert_true(is_filled(to, size, 'f'));
+        assert_true(is_filled(from, size, 0));
+        memset(from, 'n', size);
+        assert_true(is_filled(to, size, 'f'));
+    } else { /* a kernel before 5.7 */
+        assert_true(is_filled(from, size, 'f'));
+        assert_true(is_filled(to, size, 't'));
+    }
+    memory_unmap(from, size);
+    memory_unmap(to, size);
+    if (!is_moved) {
+        skip();
+    }
+}
+
+static char *reservation;
+
+static void write_to_reservation(void) {
+    *(volatile char *)reservation = 1;
+}
+
+static void test_reserve_and_commit(void **state) {
+    (void)state;
+    size_t size = (size_t)8 << 30;
+    size_t page = memory_page_size();
+    reservation = memory_reserve(size);
+    assert_non_null(reservation);
+    assert_int_equal(reservation[0], 0);
+    assert_int_equal(reservation[size - 1], 0);
+    assert_int_equal(unit_signal_of(write_to_reservation), SIGSEGV);
+    assert_true(memory_commit(reservation + page, 2 * page));
+    memset(reservation + page, 'c', 2 * page);
+    assert_int_equal(reservation[0], 0);
+    assert_int_equal(reservation[3 * page], 0);
+    assert_int_equal(unit_signal_of(write_to_reservation), SIGSEGV);
+    memory_unmap(reservation, size);
+    errno = ERRNO_MARK;
+    assert_false(memory_commit(reservation, page));
+    assert_int_equal(errno, ERRNO_MARK);
+}
+
+/* Both are wishes: they must change nothing that a program can read, and never errno. */
+static void test_hints(void **state) {
+    (void)state;
+    size_t size = (size_t)4 << 20;
+    char *bytes = memory_map(size);
+    assert_non_null(bytes);
+    bytes[17] = 'h';
+    errno = ERRNO_MARK;
+    memory_advise_huge(bytes, size);
+    memory_populate(bytes, size);
+    memory_populate((void *)(uintptr_t)memory_page_size(), size);
+    memory_advise_huge(bytes + 1, size);
+    assert_int_equal(errno, ERRNO_MARK);
+    assert_int_equal(bytes[17], 'h');
+    bytes[17] = 0;
+    assert_true(is_filled(bytes, size, 0));
+    memory_unmap(bytes, size);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_page_size),
+        cmocka_unit_test(test_map),
+        cmocka_unit_test(test_map_fails_quietly),
+        cmocka_unit_test(test_map_at),
+        cmocka_unit_test(test_purge),
+        cmocka_unit_test(test_purge_of_locked_pages),
+        cmocka_unit_test(test_move),
+        cmocka_unit_test(test_reserve_and_commit),
+        cmocka_unit_test(test_hints),
+    };
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}

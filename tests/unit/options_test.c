@@ -1,0 +1,261 @@
+#include "settings/options.h"
+
+#include "unit/unit.h"
+
+enum row_type { BOOL, SIZE, TIME_MS, CHOICE, TEXT };
+
+struct row {
+    const char *name;
+    enum row_type type;
+    const void *value; /* of this option, in options */
+    uint64_t initial;
+    uint64_t minimum;
+    uint64_t maximum;
+    const char *unit;
+};
+
+static const struct row rows[] = {
+#define OPTION(name, type, initial, minimum, maximum, unit, sentence) \
+    {#name, type, &options.name, initial, minimum, maximum, unit},
+#include "settings/options.def"
+#undef OPTION
+};
+
+static struct options defaults;
+static char errors[4096];
+
+static uint64_t value_of(const struct row *row) {
+    return *(const uint64_t *)row->value;
+}
+
+static void read_environment(const void *argument) {
+    options_read((char **)(uintptr_t)argument);
+}
+
+/* Reads one variable, name=value, from the defaults on; returns how many lines that printed. */
+static unsigned read_variable(const char *name, const char *value) {
+    char variable[256];
+    unsigned lines = 0;
+    snprintf(variable, sizeof variable, "%s=%s", name, value);
+    char *environment[] = {"HOME=/", variable, "PATH=/bin", NULL};
+    options = defaults;
+    unit_capture_errors(errors, sizeof errors, read_environment, environment);
+    for (const char *c = errors; *c; c++) {
+        lines += *c == '\n';
+    }
+    return lines;
+}
+
+static unsigned set(const struct row *row, const char *value) {
+    char name[64] = "PRIMALLOC_";
+    size_t length = strlen(name);
+    for (const char *c = row->name; *c; c++) {
+        name[length++] = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    }
+    return read_variable(name, value);
+}
+
+static unsigned set_number(const struct row *row, uint64_t value, const char *unit) {
+    char text[64];
+    snprintf(text, sizeof text, "%llu%s", (unsigned long long)value, unit);
+    return set(row, text);
+}
+
+static void accept(const struct row *row, uint64_t value, const char *unit, uint64_t factor) {
+    CHECK(set_number(row, value, unit) == 0, "%s=%llu%s: %s", row->name, (unsigned long long)value,
+          unit, errors);
+    CHECK(value_of(row) == value * factor, "%s=%llu%s sets %llu", row->name,
+          (unsigned long long)value, unit, (unsigned long long)value_of(row));
+}
+
+static void refuse(const struct row *row, const char *value) {
+    CHECK(set(row, value) == 1, "%s=%s printed: %s", row->name, value, errors);
+    CHECK(strstr(errors, row->name) && strstr(errors, value), "no word of %s=%s in: %s", row->name,
+          value, errors);
+    CHECK(value_of(row) == row->initial, "%s=%s changed the option", row->name, value);
+}
+
+static void refuse_number(const struct row *row, uint64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    refuse(row, text);
+}
+
+static void test_defaults(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
+        CHECK(value_of(&rows[i]) == rows[i].initial, "default of %s", rows[i].name);
+        CHECK(rows[i].type == TEXT ||
+                  (rows[i].minimum <= rows[i].initial && rows[i].initial <= rows[i].maximum),
+              "default of %s is out of its own range", rows[i].name);
+    }
+}
+
+static void test_ranges(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
+        const struct row *row = &rows[i];
+        if (row->type == SIZE || row->type == TIME_MS) {
+            accept(row, row->minimum, "", 1);
+            accept(row, row->maximum, "", 1);
+            refuse_number(row, row->maximum + 1);
+            if (row->minimum > 0) {
+                refuse_number(row, row->minimum - 1);
+            }
+            static const char *const wrong[] = {"-1",
+                                                "x",
+                                                "1x",
+                                                "0x10",
+                                                "1.5",
+                                                " 1",
+                                                "18446744073709551616",
+                                                "99999999999999999999999"};
+            for (size_t j = 0; j < ARRAY_LENGTH(wrong); j++) {
+                refuse(row, wrong[j]);
+            }
+        }
+    }
+}
+
+static void test_units(void **state) {
+    (void)state;
+    static const struct {
+        const char *suffix;
+        uint64_t factor;
+    } units[] = {{"K", 1 << 10},  {"k", 1 << 10}, {"KiB", 1 << 10},
+                 {"kb", 1 << 10}, {"M", 1 << 20}, {"MiB", 1 << 20},
+                 {"mb", 1 << 20}, {"G", 1 << 30}, {"GiB", 1 << 30}};
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
+        const struct row *row = &rows[i];
+        for (size_t j = 0; j < ARRAY_LENGTH(units); j++) {
+            uint64_t value = row->minimum / units[j].factor + 1;
+            if (row->type == SIZE && strcmp(row->unit, "bytes") == 0 &&
+                value * units[j].factor <= row->maximum) {
+                accept(row, value, units[j].suffix, units[j].factor);
+            }
+        }
+        if (row->type == SIZE) {
+            refuse(row, "4Kx");
+            refuse(row, "K");
+            refuse(row, "8ms");
+            refuse(row, "17179869184G");
+        }
+        if (row->type == TIME_MS) {
+            accept(row, 7, "ms", 1);
+            accept(row, 7, "s", 1000);
+            refuse(row, "7K");
+            refuse(row, "7m");
+        }
+    }
+}
+
+static void test_words(void **state) {
+    (void)state;
+    static const char *const on[] = {"1", "on", "yes", "true", "ON", "True"};
+    static const char *const off[] = {"0", "off", "no", "false", "OFF"};
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
+        const struct row *row = &rows[i];
+        for (size_t j = 0; row->type == BOOL && j < ARRAY_LENGTH(on); j++) {
+            CHECK(set(row, on[j]) == 0 && value_of(row) == 1, "%s=%s", row->name, on[j]);
+        }
+        for (size_t j = 0; row->type == BOOL && j < ARRAY_LENGTH(off); j++) {
+            CHECK(set(row, off[j]) == 0 && value_of(row) == 0, "%s=%s", row->name, off[j]);
+        }
+        if (row->type == BOOL || row->type == CHOICE) {
+            refuse(row, "2");
+            refuse(row, "maybe");
+        }
+        uint64_t index = 0;
+        char words[64];
+        snprintf(words, sizeof words, "%s", row->unit);
+        char *rest = words;
+        for (char *word; row->type == CHOICE && (word = strsep(&rest, "|")); index++) {
+            CHECK(set(row, word) == 0 && value_of(row) == index, "%s=%s", row->name, word);
+        }
+        CHECK(row->type != CHOICE || index == row->maximum + 1, "words of %s", row->name);
+    }
+}
+
+static void test_text(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
+        if (rows[i].type == TEXT) {
+            assert_int_equal(set(&rows[i], "/tmp/a file=1,b"), 0);
+            assert_string_equal(*(const char *const *)rows[i].value, "/tmp/a file=1,b");
+        }
+    }
+}
+
+static void test_unknown_names(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
+        char name[64];
+        char hint[64];
+        snprintf(name, sizeof name, "PRIMALLOC_%sq", rows[i].name);
+        snprintf(hint, sizeof hint, "did you mean '%s'", rows[i].name);
+        CHECK(read_variable(name, "1") == 1, "%s printed: %s", name, errors);
+        CHECK(strstr(errors, hint) && strstr(errors, name + strlen("PRIMALLOC_")), "%s printed: %s",
+              name, errors);
+        assert_memory_equal(&options, &defaults, sizeof options);
+    }
+    char long_name[200] = "PRIMALLOC_";
+    memset(long_name + strlen(long_name), 'Q', 150);
+    assert_int_equal(read_variable(long_name, "1"), 1);
+    assert_true(strlen(errors) < 320);
+}
+
+static void test_names_of_others(void **state) {
+    (void)state;
+    assert_int_equal(read_variable("PRIMALLOC_HANDSHAKE", "3:4:5"), 0);
+    assert_int_equal(read_variable("PRIMALLOC_LIBRARY", "/lib/x.so"), 0);
+    assert_int_equal(read_variable("PRIMALLO_PURGE", "0"), 0);
+    assert_int_equal(read_variable("MY_PRIMALLOC_PURGE", "0"), 0);
+    assert_memory_equal(&options, &defaults, sizeof options);
+    options_read(NULL);
+}
+
+static void test_list(void **state) {
+    (void)state;
+    assert_int_equal(read_variable("PRIMALLOC_OPTIONS", "purge=0,shards=3,,purge_delay=2s,verbose"),
+                     0);
+    assert_int_equal(options.purge, 0);
+    assert_int_equal(options.shards, 3);
+    assert_int_equal(options.purge_delay, 2000);
+    assert_int_equal(options.verbose, 1);
+    assert_int_equal(read_variable("PRIMALLOC_OPTIONS", "shards=999,nothing=1,purge=0,help=1"), 3);
+    assert_non_null(strstr(errors, "999"));
+    assert_non_null(strstr(errors, "nothing"));
+    assert_int_equal(options.shards, defaults.shards);
+    assert_int_equal(options.purge, 0);
+    assert_int_equal(read_variable("PRIMALLOC_OPTIONS", "shards=2,shards=5"), 0);
+    assert_int_equal(options.shards, 5);
+    assert_int_equal(read_variable("PRIMALLOC_OPTIONS", ""), 0);
+    assert_int_equal(read_variable("PRIMALLOC_OPTIONS", "="), 1);
+}
+
+static void test_help(void **state) {
+    (void)state;
+    assert_int_equal(read_variable("PRIMALLOC_OPTIONS", "help"), ARRAY_LENGTH(rows));
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "  %s ", rows[i].name);
+        CHECK(strstr(errors, name), "help does not tell of %s", rows[i].name);
+    }
+    assert_memory_equal(&options, &defaults, sizeof options);
+}
+
+int main(void) {
+    defaults = options;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_unknown_names),
+        cmocka_unit_test(test_names_of_others),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_help),
+    };
+    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}

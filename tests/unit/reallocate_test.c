@@ -1,0 +1,161 @@
+#include "objects/allocate.h"
+#include "objects/foreign.h"
+#include "pages/span.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+/* Sizes around the edges between classes and kinds of blocks. */
+static const size_t sizes[] = {0,
+                               1,
+                               8,
+                               9,
+                               16,
+                               17,
+                               64,
+                               100,
+                               128,
+                               129,
+                               1000,
+                               SMALL_SIZE_MAX,
+                               SMALL_SIZE_MAX + 1,
+                               5000,
+                               16384,
+                               100000,
+                               MEDIUM_SIZE_MAX,
+                               MEDIUM_SIZE_MAX + 1,
+                               500000,
+                               (size_t)1 << 20,
+                               ((size_t)3 << 20) + 1};
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static void test_usable_size(void **state) {
+    (void)state;
+    static int variable;
+    for (size_t size = 0; size < 3000000; size += size / 50 + 1) {
+        void *block = allocate(size);
+        assert_non_null(block);
+        size_t usable = usable_size(block);
+        assert_true(usable >= size && usable >= 8);
+        assert_true(usable <= 16 + 2 * size || usable < size + SLICE_SIZE);
+        memset(block, 0x55, usable);
+        assert_int_equal(usable_size(block), usable);
+        release(block);
+    }
+    void *large = allocate((size_t)1 << 20);
+    assert_int_equal(usable_size(NULL), 0);
+    assert_int_equal(usable_size(&variable), 0);
+    assert_int_equal(usable_size(&state), 0);
+    assert_int_equal(usable_size((char *)large + SLICE_SIZE), 0);
+    release(large);
+}
+
+static void test_contents_are_kept(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        for (size_t j = 0; j < ARRAY_LENGTH(sizes); j++) {
+            void *block = allocate(sizes[i]);
+            void *neighbour = allocate(sizes[i]);
+            fill_pattern(block, sizes[i], i);
+            fill_pattern(neighbour, sizes[i], 99);
+            errno = ERRNO_MARK;
+            void *moved = reallocate(block, sizes[j]);
+            size_t kept = smaller(sizes[i], sizes[j]);
+            assert_non_null(moved);
+            assert_int_equal(errno, ERRNO_MARK);
+            assert_true(usable_size(moved) >= sizes[j]);
+            assert_int_equal(check_pattern(moved, kept, i), kept);
+            fill_pattern(moved, sizes[j], 7);
+            assert_int_equal(check_pattern(neighbour, sizes[i], 99), sizes[i]);
+            assert_int_equal(check_pattern(moved, sizes[j], 7), sizes[j]);
+            release(moved);
+            release(neighbour);
+        }
+    }
+}
+
+static void test_growing_step_by_step(void **state) {
+    (void)state;
+    void *block = NULL;
+    size_t filled = 0;
+    for (size_t size = 1; size < (size_t)4 << 20; size += size / 3 + 1) {
+        block = reallocate(block, size);
+        assert_non_null(block);
+        assert_int_equal(check_pattern(block, filled, 4), filled);
+        fill_pattern(block, size, 4);
+        filled = size;
+    }
+    release(block);
+}
+
+static void test_fitting_block_stays(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        void *block = allocate(sizes[i]);
+        assert_ptr_equal(reallocate(block, sizes[i]), block);
+        assert_ptr_equal(reallocate(block, usable_size(block)), block);
+        release(block);
+    }
+}
+
+static void test_much_smaller_gives_memory_back(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        if (sizes[i] >= 64) {
+            void *block = reallocate(allocate(sizes[i]), sizes[i] / 8);
+            assert_true(usable_size(block) < sizes[i]);
+            release(block);
+        }
+    }
+}
+
+static void test_null_is_an_allocation(void **state) {
+    (void)state;
+    void *block = reallocate(NULL, 100);
+    assert_non_null(block);
+    assert_true(usable_size(block) >= 100);
+    release(block);
+}
+
+static void test_failure_leaves_the_block(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        void *block = allocate(sizes[i]);
+        fill_pattern(block, sizes[i], 12);
+        errno = 0;
+        assert_null(reallocate(block, PTRDIFF_MAX));
+        assert_int_equal(errno, ENOMEM);
+        errno = 0;
+        assert_null(reallocate(block, SIZE_MAX));
+        assert_int_equal(errno, ENOMEM);
+        assert_int_equal(check_pattern(block, sizes[i], 12), sizes[i]);
+        release(block);
+    }
+}
+
+static void test_foreign(void **state) {
+    (void)state;
+    static long variable = 5;
+    uint64_t before = foreign_count();
+    errno = 0;
+    assert_null(reallocate(&variable, 100));
+    assert_int_equal(errno, ENOMEM);
+    assert_int_equal(foreign_count(), before + 1);
+    assert_int_equal(variable, 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_usable_size),
+        cmocka_unit_test(test_contents_are_kept),
+        cmocka_unit_test(test_growing_step_by_step),
+        cmocka_unit_test(test_fitting_block_stays),
+        cmocka_unit_test(test_much_smaller_gives_memory_back),
+        cmocka_unit_test(test_null_is_an_allocation),
+        cmocka_unit_test(test_failure_leaves_the_block),
+        cmocka_unit_test(test_foreign),
+    };
+    return cmocka_run_group_tests_name("reallocate", tests, NULL, NULL);
+}

@@ -1,0 +1,282 @@
+#include "objects/slab.h"
+
+#include "base/atomics.h"
+#include "objects/size_class.h"
+#include "os/memory.h"
+#include "pages/span.h"
+#include "unit/unit.h"
+
+enum { THREADS = 4, LISTS_MAX = 8192 };
+
+static struct slab_totals totals(void) {
+    struct slab_totals sum = {0};
+    slab_totals_add(&sum);
+    return sum;
+}
+
+static unsigned length(const void *list) {
+    unsigned count = 0;
+    for (; list; list = *(void *const *)list) {
+        count++;
+    }
+    return count;
+}
+
+static void *acquire(unsigned shard, unsigned object_class, unsigned wanted) {
+    void *list = NULL;
+    unsigned count = slab_acquire(shard, object_class, wanted, &list);
+    CHECK(count >= 1, "no memory for class %u", object_class);
+    CHECK(count <= size_classes[object_class].capacity, "%u blocks of class %u", count,
+          object_class);
+    CHECK(length(list) == count, "%u blocks in a list said to hold %u", length(list), count);
+    return list;
+}
+
+/* A slab of one block is a span like that of a large block. */
+static bool is_single(unsigned object_class) {
+    return size_classes[object_class].capacity == 1;
+}
+
+/* A block of this class at this place: in a slab, at a multiple of the size, inside. */
+static void check_place(const void *block, unsigned object_class) {
+    const struct span *slab = span_of_block(block);
+    size_t size = size_classes[object_class].size;
+    size_t offset = (uintptr_t)block - slab->address;
+    CHECK(span_class_of(block) == object_class, "class %u, not %u", span_class_of(block),
+          object_class);
+    enum span_state state = is_single(object_class) ? SPAN_LARGE : SPAN_SLAB;
+    CHECK(span_state(slab) == state && slab->slice_count == size_classes[object_class].slices,
+          "class %u lies in no slab of its own", object_class);
+    CHECK(offset % size == 0 && offset / size < size_classes[object_class].capacity,
+          "class %u: a block at offset %zu", object_class, offset);
+}
+
+static void check_nothing_left(void) {
+    slab_trim();
+    struct slab_totals left = totals();
+    CHECK(left.slab_bytes == 0 && left.free_bytes == 0 && left.free_blocks == 0,
+          "%zu bytes of slabs, %zu of them free, %zu blocks", left.slab_bytes, left.free_bytes,
+          left.free_blocks);
+    CHECK(unit_slices_in_use() == 0, "%zu slices in use", unit_slices_in_use());
+}
+
+/* Of every class: the counts are true, blocks are where they should be, all memory comes back. */
+static void test_every_class(void **state) {
+    (void)state;
+    slab_initialise(1);
+    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+        static void *lists[64];
+        size_t count = 0;
+        for (size_t i = 0; i < ARRAY_LENGTH(lists); i++) {
+            lists[i] = acquire(0, object_class, 1 + (unsigned)i % 40);
+            count += length(lists[i]);
+            for (const void *block = lists[i]; block; block = *(void *const *)block) {
+                check_place(block, object_class);
+            }
+        }
+        struct slab_totals now = totals();
+        size_t singles = is_single(object_class) ? count * size_classes[object_class].slices : 0;
+        size_t in_slabs = is_single(object_class) ? 0 : count;
+        assert_int_equal(now.slab_bytes - now.free_bytes,
+                         in_slabs * size_classes[object_class].size);
+        assert_int_equal((unit_slices_in_use() - singles) * SLICE_SIZE, now.slab_bytes);
+        for (size_t i = 0; i < ARRAY_LENGTH(lists); i++) {
+            slab_release(object_class, lists[i]);
+        }
+        check_nothing_left();
+    }
+}
+
+static int by_address(const void *a, const void *b) {
+    uintptr_t left = *(const uintptr_t *)a;
+    uintptr_t right = *(const uintptr_t *)b;
+    return (left > right) - (left < right);
+}
+
+static void test_blocks_are_disjoint(void **state) {
+    (void)state;
+    static uintptr_t blocks[20000];
+    size_t count = 0;
+    while (count + 4096 < ARRAY_LENGTH(blocks)) {
+        for (void *block = acquire(0, CLASS_OF_16, 32); block; block = *(void **)block) {
+            blocks[count++] = (uintptr_t)block;
+        }
+    }
+    qsort(blocks, count, sizeof blocks[0], by_address);
+    for (size_t i = 1; i < count; i++) {
+        assert_true(blocks[i] - blocks[i - 1] >= 16);
+    }
+    for (size_t i = 0; i < count; i++) {
+        *(void **)blocks[i] = i + 1 < count ? (void *)blocks[i + 1] : NULL;
+    }
+    slab_release(CLASS_OF_16, (void *)blocks[0]);
+    check_nothing_left();
+}
+
+/* Whoever wants one block of a new slab gets what its page of the system holds and no more: the
+ * next page stays untouched. */
+static void test_carving_stops_at_page_end(void **state) {
+    (void)state;
+    size_t page = memory_page_size();
+    for (unsigned object_class = 1; size_classes[object_class].size <= 1024; object_class++) {
+        size_t size = size_classes[object_class].size;
+        void *list = acquire(0, object_class, 1);
+        uintptr_t first = (uintptr_t)list;
+        uintptr_t end = first;
+        for (void *block = list; block; block = *(void **)block) {
+            first = bits_min(first, (uintptr_t)block);
+            end = bits_max(end, (uintptr_t)block + size);
+        }
+        CHECK(end <= bits_round_up(first + size, page), "%zu bytes: %zu bytes were carved", size,
+              (size_t)(end - first));
+        slab_release(object_class, list);
+        check_nothing_left();
+    }
+}
+
+/* A slab whose last block comes back is in the page heap at once, without any trimming. */
+static void test_emptied_slabs_return(void **state) {
+    (void)state;
+    static void *lists[LISTS_MAX];
+    unsigned object_class = size_class_of(512);
+    size_t slab = (size_t)size_classes[object_class].slices;
+    size_t count = 0;
+    while (unit_slices_in_use() < 20 * slab) {
+        assert_true(count < LISTS_MAX);
+        lists[count++] = acquire(0, object_class, 8);
+    }
+    for (size_t i = 0; i < count; i++) {
+        slab_release(object_class, lists[i]);
+    }
+    assert_true(unit_slices_in_use() <= 2 * slab);
+    check_nothing_left();
+}
+
+/* Fills slabs of a shard and gives all back but every eighth block; returns the list of those. */
+static void *leave_an_eighth(unsigned shard, unsigned object_class, size_t wanted) {
+    void *kept = NULL;
+    void *rest = NULL;
+    for (size_t count = 0; count < wanted;) {
+        void *list = acquire(shard, object_class, 32);
+        while (list) {
+            void *block = list;
+            void **target = count++ % 8 == 0 ? &kept : &rest;
+            list = *(void **)block;
+            *(void **)block = *target;
+            *target = block;
+        }
+    }
+    slab_release(object_class, rest);
+    return kept;
+}
+
+/* A shard that runs empty takes a slab with much room from another one before it asks for more
+ * memory, and the blocks of such a slab find their way back. */
+static void test_shards_steal(void **state) {
+    (void)state;
+    unsigned object_class = size_class_of(64);
+    slab_initialise(2);
+    void *kept = leave_an_eighth(0, object_class, 8 * size_classes[object_class].capacity);
+    struct slab_totals before = totals();
+    void *stolen = acquire(1, object_class, 16);
+    struct slab_totals after = totals();
+    check_place(stolen, object_class);
+    assert_int_equal(after.slab_bytes, before.slab_bytes);
+    assert_int_equal(before.free_bytes - after.free_bytes, length(stolen) * 64);
+    assert_int_equal(load_relaxed(&span_of_block(stolen)->shard), 1);
+    slab_release(object_class, kept);
+    slab_release(object_class, stolen);
+    check_nothing_left();
+    slab_initialise(1);
+}
+
+static void test_shards_keep_apart(void **state) {
+    (void)state;
+    unsigned object_class = size_class_of(64);
+    slab_initialise(2);
+    void *first = acquire(0, object_class, 1);
+    void *second = acquire(1, object_class, 1);
+    assert_ptr_not_equal(span_of_block(first), span_of_block(second));
+    assert_true(slab_current_shard() < 2);
+    slab_release(object_class, first);
+    slab_release(object_class, second);
+    check_nothing_left();
+    slab_initialise(1);
+    assert_int_equal(slab_current_shard(), 0);
+}
+
+static void test_number_of_shards(void **state) {
+    (void)state;
+    slab_initialise(0);
+    assert_true(slab_current_shard() < SHARD_MAX);
+    slab_initialise(100000);
+    assert_true(slab_current_shard() < SHARD_MAX);
+    slab_initialise(1);
+}
+
+/* Every block that a thread holds says so in its second word; a block that two threads hold, or
+ * that is in a list of free blocks, would be found with the mark. */
+static const uint64_t held = 0x68656c64;
+static _Atomic(void *) exchange[16];
+
+static _Atomic uint64_t *mark_of(void *block) {
+    return (_Atomic uint64_t *)block + 1;
+}
+
+static void mark_list(void *list) {
+    for (void *block = list; block; block = *(void **)block) {
+        CHECK(exchange_acquire(mark_of(block), held) != held, "a block was handed out twice");
+    }
+}
+
+static void release_marked(unsigned object_class, void *list) {
+    for (void *block = list; block; block = *(void **)block) {
+        CHECK(exchange_acquire(mark_of(block), 0) == held, "a block in use lost its contents");
+    }
+    slab_release(object_class, list);
+}
+
+static unsigned class_of_slot(size_t slot) {
+    static const uint16_t sizes[] = {16, 64, 512, 4096};
+    return size_class_of(sizes[slot % ARRAY_LENGTH(sizes)]);
+}
+
+static void acquire_and_exchange(unsigned number) {
+    struct random random = {number + 1};
+    for (size_t i = 0; i < scaled(4000); i++) {
+        size_t slot = random_below(&random, ARRAY_LENGTH(exchange));
+        unsigned object_class = class_of_slot(slot);
+        void *list = NULL;
+        if (random_below(&random, 3) != 0) {
+            list = acquire(number % 2, object_class, 1 + (unsigned)random_below(&random, 32));
+            mark_list(list);
+        }
+        list = atomic_exchange(&exchange[slot], list);
+        release_marked(object_class, list);
+    }
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    slab_initialise(2);
+    unit_run_threads(THREADS, acquire_and_exchange);
+    for (size_t slot = 0; slot < ARRAY_LENGTH(exchange); slot++) {
+        release_marked(class_of_slot(slot), atomic_exchange(&exchange[slot], NULL));
+    }
+    check_nothing_left();
+    slab_initialise(1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_carving_stops_at_page_end),
+        cmocka_unit_test(test_every_class),
+        cmocka_unit_test(test_blocks_are_disjoint),
+        cmocka_unit_test(test_emptied_slabs_return),
+        cmocka_unit_test(test_shards_steal),
+        cmocka_unit_test(test_shards_keep_apart),
+        cmocka_unit_test(test_number_of_shards),
+        cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
+}

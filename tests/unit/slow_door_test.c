@@ -1,0 +1,125 @@
+#include "objects/slow_door.h"
+
+#include "objects/allocate.h"
+#include "objects/foreign.h"
+#include "objects/slab.h"
+#include "pages/page_heap.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+static void test_any_size(void **state) {
+    (void)state;
+    for (size_t size = 0; size < (size_t)4 << 20; size += size / 20 + 1) {
+        errno = ERRNO_MARK;
+        void *block = allocate_slow(size);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % (size > 8 ? 16 : 8), 0);
+        assert_true(usable_size(block) >= size);
+        memset(block, 0x11, size);
+        release_slow(block);
+        assert_int_equal(errno, ERRNO_MARK);
+    }
+}
+
+static void test_impossible_sizes(void **state) {
+    (void)state;
+    static const size_t sizes[] = {SIZE_MAX, PTRDIFF_MAX, (size_t)PTRDIFF_MAX + 1};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        errno = 0;
+        assert_null(allocate_slow(sizes[i]));
+        assert_int_equal(errno, ENOMEM);
+        errno = 0;
+        assert_null(allocate_zeroed(sizes[i]));
+        assert_int_equal(errno, ENOMEM);
+        errno = 0;
+        assert_null(allocate_aligned(sizes[i], 64));
+        assert_int_equal(errno, ENOMEM);
+    }
+    errno = 0;
+    assert_null(allocate_aligned(1, (size_t)1 << 63));
+    assert_int_equal(errno, ENOMEM);
+}
+
+/* Memory that was used before is zero again, whichever way it comes. */
+static void test_zeroed(void **state) {
+    (void)state;
+    for (size_t size = 1; size < (size_t)3 << 20; size += size / 8 + 1) {
+        void *used = allocate_slow(size);
+        memset(used, 0xff, usable_size(used));
+        release_slow(used);
+        unsigned char *block = allocate_zeroed(size);
+        assert_non_null(block);
+        for (size_t i = 0; i < size; i++) {
+            CHECK(block[i] == 0, "byte %zu of %zu", i, size);
+        }
+        memset(block, 0xff, usable_size(block));
+        release_slow(block);
+    }
+}
+
+static void test_aligned(void **state) {
+    (void)state;
+    for (size_t alignment = 1; alignment <= (size_t)4 << 20; alignment *= 2) {
+        for (size_t size = 0; size < 600000; size += size / 3 + 1) {
+            void *first = allocate_aligned(size, alignment);
+            void *second = allocate_aligned(size, alignment);
+            assert_non_null(first);
+            assert_non_null(second);
+            assert_ptr_not_equal(first, second);
+            assert_int_equal((uintptr_t)first % alignment, 0);
+            assert_int_equal((uintptr_t)second % alignment, 0);
+            assert_true(usable_size(first) >= size);
+            memset(first, 0x22, size);
+            memset(second, 0x33, size);
+            assert_true(size == 0 || *(unsigned char *)first == 0x22);
+            release_slow(first);
+            release_slow(second);
+        }
+    }
+}
+
+static void test_min_align(void **state) {
+    (void)state;
+    void *blocks[64];
+    options.min_align = 16;
+    thread_cache_apply_options();
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        blocks[i] = allocate_slow(i % 9);
+        assert_int_equal((uintptr_t)blocks[i] % 16, 0);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        release_slow(blocks[i]);
+    }
+    options.min_align = 8;
+    thread_cache_apply_options();
+}
+
+static void test_release_of_strangers(void **state) {
+    static int variable;
+    uint64_t before = foreign_count();
+    release_slow(NULL);
+    assert_int_equal(foreign_count(), before);
+    release_slow(&variable);
+    release_slow(&state);
+    assert_int_equal(foreign_count(), before + 2);
+}
+
+static void test_everything_comes_back(void **state) {
+    (void)state;
+    thread_cache_flush(thread_cache_own());
+    slab_trim();
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_size),
+        cmocka_unit_test(test_impossible_sizes),
+        cmocka_unit_test(test_zeroed),
+        cmocka_unit_test(test_aligned),
+        cmocka_unit_test(test_min_align),
+        cmocka_unit_test(test_release_of_strangers),
+        cmocka_unit_test(test_everything_comes_back),
+    };
+    return cmocka_run_group_tests_name("slow door", tests, NULL, NULL);
+}

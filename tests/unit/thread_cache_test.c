@@ -1,0 +1,308 @@
+#include "objects/thread_cache.h"
+
+#include "objects/allocate.h"
+#include "objects/heap.h"
+#include "objects/slab.h"
+#include "pages/span.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+enum { BLOCKS = 3000, THREADS = 4 };
+
+static struct options defaults;
+static void *blocks[BLOCKS];
+
+static int length(const void *list) {
+    int count = 0;
+    for (; list; list = *(void *const *)list) {
+        count++;
+    }
+    return count;
+}
+
+/* What thread_cache.h promises of a cache between two calls. */
+static void check_cache(const struct thread_cache *cache) {
+    size_t bytes = 0;
+    for (unsigned i = 0; i < BIN_COUNT; i++) {
+        bool is_class = i >= 1 && i <= CLASS_COUNT;
+        CHECK(cache->room[i] + length(cache->head[i]) == cache->capacity[i],
+              "bin %u: room %d, %d blocks, capacity %u", i, cache->room[i], length(cache->head[i]),
+              cache->capacity[i]);
+        CHECK(length(cache->spare[i]) == cache->spare_count[i], "bin %u: %d spare blocks of %u", i,
+              length(cache->spare[i]), cache->spare_count[i]);
+        CHECK(is_class || (cache->capacity[i] == 0 && !cache->spare[i]), "bin %u is in use", i);
+        bytes += is_class ? (size_t)cache->capacity[i] * size_classes[i].size : 0;
+    }
+    CHECK(cache->capacity_bytes == bytes, "%zu bytes of capacity, %zu counted", bytes,
+          cache->capacity_bytes);
+}
+
+static bool is_empty(const struct thread_cache *cache) {
+    for (unsigned i = 0; i < BIN_COUNT; i++) {
+        if (cache->head[i] || cache->spare[i] || cache->room[i] || cache->capacity[i]) {
+            return false;
+        }
+    }
+    return cache->capacity_bytes == 0;
+}
+
+static size_t held_bytes(const struct thread_cache *cache) {
+    size_t bytes = 0;
+    for (unsigned i = 1; i <= CLASS_COUNT; i++) {
+        bytes += (size_t)(length(cache->head[i]) + cache->spare_count[i]) * size_classes[i].size;
+    }
+    return bytes;
+}
+
+static struct slab_totals slabs(void) {
+    struct slab_totals sum = {0};
+    slab_trim();
+    slab_totals_add(&sum);
+    return sum;
+}
+
+static struct thread_cache *fresh_cache(void) {
+    heap_ensure();
+    options = defaults;
+    struct thread_cache *cache = thread_cache_own();
+    CHECK(cache != NULL, "the thread has no cache");
+    thread_cache_apply_options();
+    thread_cache_flush(cache);
+    return cache;
+}
+
+static void allocate_many(size_t count, size_t size) {
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = allocate(size);
+        CHECK(blocks[i] != NULL, "no memory");
+    }
+}
+
+static void release_many(size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        release(blocks[i]);
+    }
+}
+
+static void test_own(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    assert_ptr_equal(thread_cache_own(), cache);
+    assert_ptr_equal(thread_cache_visible, cache);
+    assert_true(is_empty(cache));
+    for (size_t size = 0; size <= SMALL_SIZE_MAX; size++) {
+        assert_true(cache->class_of[size] >= size_class_of(size));
+        assert_true(size_classes[cache->class_of[size]].size <= bits_max(16, 2 * size));
+    }
+}
+
+static void test_refill_and_overflow(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+        void *block = thread_cache_refill(cache, object_class);
+        assert_non_null(block);
+        assert_int_equal(span_class_of(block), object_class);
+        check_cache(cache);
+        thread_cache_overflow(cache, object_class, block);
+        check_cache(cache);
+    }
+    thread_cache_flush(cache);
+    assert_true(is_empty(cache));
+    assert_int_equal(slabs().slab_bytes, 0);
+}
+
+static void test_random_operations(void **state) {
+    (void)state;
+    struct random random = unit_random();
+    struct thread_cache *cache = fresh_cache();
+    memset(blocks, 0, sizeof blocks);
+    for (size_t i = 0; i < scaled(60000); i++) {
+        size_t index = random_below(&random, BLOCKS);
+        if (blocks[index]) {
+            release(blocks[index]);
+            blocks[index] = NULL;
+        } else {
+            size_t limit = random_below(&random, 20) ? SMALL_SIZE_MAX : MEDIUM_SIZE_MAX;
+            blocks[index] = allocate(random_below(&random, limit) + 1);
+            CHECK(blocks[index] != NULL, "no memory");
+        }
+        if (i % 64 == 0) {
+            check_cache(cache);
+        }
+    }
+    release_many(BLOCKS);
+    check_cache(cache);
+    thread_cache_flush(cache);
+    assert_true(is_empty(cache));
+    assert_int_equal(slabs().slab_bytes, 0);
+}
+
+/* However much goes through the bins, their capacities stay within what the option says; a bin
+ * holds at most a head and a spare list of that many blocks. */
+static void test_budget(void **state) {
+    (void)state;
+    static const size_t sizes[] = {16, 48, 64, 100, 256, 512, 1000, 2000, 4000};
+    struct thread_cache *cache = fresh_cache();
+    options.cache_thread = 64 * 1024;
+    for (int round = 0; round < 20; round++) {
+        for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+            allocate_many(BLOCKS, sizes[i]);
+            release_many(BLOCKS);
+            check_cache(cache);
+            CHECK(cache->capacity_bytes <= options.cache_thread, "%zu bytes of %zu",
+                  cache->capacity_bytes, (size_t)options.cache_thread);
+            CHECK(held_bytes(cache) <= 2 * options.cache_thread, "%zu bytes are held of %zu",
+                  held_bytes(cache), (size_t)options.cache_thread);
+        }
+    }
+    thread_cache_flush(cache);
+}
+
+/* A class that comes into use has room for its first blocks whatever the others have: beyond the
+ * option there can be only these. */
+static void test_budget_over_all_classes(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    size_t first_blocks = 0;
+    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+        allocate_many(100, size_classes[object_class].size);
+        release_many(100);
+        first_blocks += bits_max(1024, size_classes[object_class].size);
+    }
+    check_cache(cache);
+    assert_true(cache->capacity_bytes <= options.cache_thread + first_blocks);
+    thread_cache_flush(cache);
+}
+
+static void test_total_is_divided(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    options.cache_total = 65536; /* for all threads together, and here is one */
+    for (size_t size = 16; size <= 2048; size *= 2) {
+        allocate_many(BLOCKS, size);
+        release_many(BLOCKS);
+    }
+    assert_true(cache->capacity_bytes <= options.cache_total);
+    thread_cache_flush(cache);
+}
+
+/* Low water: blocks of a class that the thread does not use any more go back to the slabs while
+ * it uses another one. */
+static void test_idle_blocks_go_back(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    unsigned idle_class = size_class_of(64);
+    for (int round = 0; round < 10; round++) {
+        allocate_many(1000, 64);
+        release_many(1000);
+    }
+    assert_true(length(cache->head[idle_class]) + cache->spare_count[idle_class] > 0);
+    for (int round = 0; round < 1000; round++) {
+        allocate_many(BLOCKS, 512);
+        release_many(BLOCKS);
+        if (!cache->head[idle_class] && !cache->spare[idle_class]) {
+            break;
+        }
+    }
+    assert_null(cache->head[idle_class]);
+    assert_null(cache->spare[idle_class]);
+    check_cache(cache);
+    thread_cache_flush(cache);
+}
+
+static void test_flush(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    for (size_t size = 8; size <= MEDIUM_SIZE_MAX; size *= 2) {
+        allocate_many(10, size);
+        release_many(10);
+    }
+    assert_false(is_empty(cache));
+    thread_cache_flush(cache);
+    assert_true(is_empty(cache));
+    check_cache(cache);
+    assert_int_equal(slabs().slab_bytes, 0);
+    release(allocate(24)); /* and goes on after that */
+    check_cache(cache);
+    thread_cache_flush(cache);
+}
+
+static unsigned caches_of_threads(void) {
+    struct thread_cache_totals totals = {0};
+    thread_cache_totals_add(&totals);
+    return totals.cache_count;
+}
+
+static void work_in_thread(unsigned number) {
+    struct random random = {number + 1};
+    void *own[100] = {NULL};
+    for (size_t i = 0; i < scaled(10000); i++) {
+        size_t index = random_below(&random, ARRAY_LENGTH(own));
+        release(own[index]);
+        own[index] = allocate(random_size(&random, 100000));
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(own); i++) {
+        release(own[i]);
+    }
+    CHECK(caches_of_threads() >= 2, "a thread that allocates has no cache");
+    check_cache(thread_cache_own());
+}
+
+static void test_threads_leave_nothing(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    unsigned before = caches_of_threads();
+    for (int round = 0; round < 5; round++) {
+        unit_run_threads(THREADS, work_in_thread);
+        assert_int_equal(caches_of_threads(), before);
+    }
+    assert_true(is_empty(cache));
+    assert_int_equal(slabs().slab_bytes, 0);
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
+static void test_options_are_applied(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    unsigned before_class = cache->class_of[8];
+    options.min_align = 16;
+    options.stats = 1;
+    thread_cache_apply_options();
+    for (size_t size = 0; size <= 16; size++) {
+        assert_int_equal(cache->class_of[size], CLASS_OF_16);
+    }
+    assert_ptr_not_equal(thread_cache_visible, cache);
+    struct thread_cache_totals before = {0};
+    struct thread_cache_totals after = {0};
+    thread_cache_totals_add(&before);
+    allocate_many(10, 8);
+    assert_int_equal((uintptr_t)blocks[0] % 16 + (uintptr_t)blocks[1] % 16, 0);
+    release_many(7);
+    thread_cache_totals_add(&after);
+    assert_int_equal(after.allocations - before.allocations, 10);
+    assert_int_equal(after.frees - before.frees, 7);
+    for (int i = 7; i < 10; i++) {
+        release(blocks[i]);
+    }
+    fresh_cache();
+    assert_ptr_equal(thread_cache_visible, cache);
+    assert_int_equal(cache->class_of[8], before_class);
+}
+
+int main(void) {
+    defaults = options;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_refill_and_overflow),
+        cmocka_unit_test(test_random_operations),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_budget_over_all_classes),
+        cmocka_unit_test(test_total_is_divided),
+        cmocka_unit_test(test_idle_blocks_go_back),
+        cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_threads_leave_nothing),
+        cmocka_unit_test(test_options_are_applied),
+    };
+    return cmocka_run_group_tests_name("thread cache", tests, NULL, NULL);
+}
