@@ -1,0 +1,295 @@
+"""Surroundings that break allocators: limits, closed descriptors, odd environments, one processor,
+strict overcommit, privileges that changed."""
+
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+
+import pytest
+
+from harness import require
+
+EXERCISED = b"exercised\n"
+PYTHON = "/usr/bin/python3"
+
+
+LIMITED = {
+    "bash": ["bash", "-c", "for i in {1..2000}; do x+=$i; done; echo ${#x} | cat"],
+    "python3": [PYTHON, "-c", "import json; print(len(json.dumps(list(range(100000)))))"],
+    "gcc": ["gcc", "-O2", "-c", "-o", "main.o", "main.c"],
+    "perl": ["perl", "-e", "my %h; $h{$_} = 'x' x 50 for 1..50000; print scalar keys %h"],
+    "sort": ["bash", "-c", "seq 100000 | sort -r | tail -1"],
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_limited_address_space(harness, each_library, name):
+    """T17"""
+    source = harness.directory / "main.c"
+    source.write_text("#include <stdio.h>\nint main(void) { puts(\"\"); }\n")
+    script = 'ulimit -v 300000 && exec "$@"'
+    command = ["bash", "-c", script, "limited", *LIMITED[name]]
+    expected = harness.run(command)
+    got = harness.run(command, environment=harness.environment(LD_PRELOAD=str(each_library)))
+    assert got.stdout == expected.stdout
+
+
+def test_limited_address_space_with_threads(harness, fixtures, each_library):
+    command = ["bash", "-c", f"ulimit -v 300000 && exec {fixtures('exercise.c')}"]
+    environment = harness.environment(LD_PRELOAD=str(each_library))
+    assert harness.run(command, environment=environment).stdout == EXERCISED
+
+
+def test_very_small_address_space(harness, library):
+    """Less room than the library might like to reserve: the shell still runs."""
+    for kilobytes in (64000, 32000, 20000):
+        script = f"ulimit -v {kilobytes} && exec bash -c 'x=1; echo $((x + 1))'"
+        assert harness.run_preloaded(["bash", "-c", script]).stdout == b"2\n"
+
+
+def test_limit_set_inside_the_process(harness, library):
+    script = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
+try:
+    bytearray(1 << 30)
+except MemoryError:
+    print('refused')
+print(len([bytes(1000) for _ in range(100000)]))
+"""
+    result = harness.run_preloaded([PYTHON, "-c", script], changes={"PYTHONMALLOC": "malloc"})
+    assert result.stdout == b"refused\n100000\n"
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+@pytest.mark.parametrize("setting", ["", "PRIMALLOC_VERBOSE", "PRIMALLOC_SHOW_STATS"])
+def test_closed_descriptors(harness, each_library, closed, setting):
+    """T04: nothing that the library prints may land in a file that reused descriptor 2."""
+    victim = harness.directory / "victim"
+    script = ("import os, sys\n"
+              "for _ in range(3): fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n"
+              "os.write(fd, b'mine')\n")
+    command = ["bash", "-c", f'exec "$@" {closed}', "closed", PYTHON, "-c", script, victim]
+    changes = {"LD_PRELOAD": str(each_library)}
+    if setting:
+        changes[setting] = "1"
+    harness.run(command, environment=harness.environment(**changes))
+    if setting != "PRIMALLOC_SHOW_STATS" or "2" not in closed:
+        assert victim.read_bytes() == b"mine"
+
+
+def test_verbose_speaks_once_on_standard_error(harness, library):
+    result = harness.run_preloaded(["true"], changes={"PRIMALLOC_VERBOSE": "1"})
+    assert result.stderr.startswith(b"primalloc ") and result.stderr.count(b"\n") == 1
+    assert result.stdout == b""
+
+
+def test_quiet_by_default(harness, library):
+    result = harness.run_preloaded(["bash", "-c", "true; ls / >/dev/null"])
+    assert (result.stdout, result.stderr) == (b"", b"")
+
+
+def test_empty_environment(harness, fixtures, each_library):
+    command = ["env", "-i", f"LD_PRELOAD={each_library}", fixtures("exercise.c")]
+    assert harness.run(command).stdout == EXERCISED
+
+
+def test_strange_options_are_survived(harness, fixtures, each_library):
+    strange = ["=", ",,,", "min_align", "min_align=", "min_align=banana", "min_align=-1",
+               "min_align=99999999999999999999999", "unknown=1", "purge_delay=1s,purge=0", "\xff=",
+               "a" * 10000, "stats=full,", "=full"]
+    program = fixtures("exercise.c")
+    for text in strange:
+        environment = harness.environment(LD_PRELOAD=str(each_library), PRIMALLOC_OPTIONS=text)
+        assert harness.run([program], environment=environment).stdout == EXERCISED
+    environment = harness.environment(LD_PRELOAD=str(each_library), PRIMALLOC_MIN_ALIGN="x",
+                                      PRIMALLOC_HANDSHAKE="7:1:1",
+                                      PRIMALLOC_STATS_OUTPUT="/no/such/folder/file")
+    assert harness.run([program], environment=environment).stdout == EXERCISED
+
+
+@pytest.mark.parametrize("value", ["", "1", "a:b:c", "1:0:0", "999999:1:1", "-1:-1:-1", "1:1:1:1"])
+def test_wrong_handshake_is_ignored(harness, library, value):
+    changes = {"PRIMALLOC_HANDSHAKE": value}
+    result = harness.run_preloaded(["echo", "untouched"], changes=changes)
+    assert result.stdout == b"untouched\n"
+
+
+def test_handshake(harness, library):
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    status = os.fstat(writer)
+    changes = {"PRIMALLOC_HANDSHAKE": f"{writer}:{status.st_dev}:{status.st_ino}"}
+    script = "import os; print(os.environ.get('PRIMALLOC_HANDSHAKE'))"
+    result = harness.run_preloaded([PYTHON, "-c", script], changes=changes, pass_fds=(writer,))
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        words = answer.read().split()
+    assert words[0] == "primalloc" and len(words) == 3
+    assert result.stdout == b"None\n"
+
+
+def test_one_processor(harness, fixtures, each_library):
+    require("taskset")
+    command = ["taskset", "-c", str(max(os.sched_getaffinity(0))), fixtures("exercise.c")]
+    environment = harness.environment(LD_PRELOAD=str(each_library))
+    assert harness.run(command, environment=environment).stdout == EXERCISED
+
+
+def test_without_restartable_sequences(harness, fixtures, each_library):
+    """T23"""
+    environment = harness.environment(LD_PRELOAD=str(each_library),
+                                      GLIBC_TUNABLES="glibc.pthread.rseq=0")
+    assert harness.run([fixtures("exercise.c")], environment=environment).stdout == EXERCISED
+
+
+def test_few_threads_allowed(harness, fixtures, library):
+    """No thread of the library's own is needed, and none may be missed when it cannot start."""
+    script = "ulimit -u 1 2>/dev/null; exec bash -c 'for i in {1..3000}; do x+=$i; done; echo ok'"
+    assert harness.run_preloaded(["bash", "-c", script]).stdout == b"ok\n"
+
+
+def test_single_threaded_programs_stay_so(harness, library):
+    """T42"""
+    script = "print(len(__import__('os').listdir('/proc/self/task')))"
+    assert harness.run_preloaded([PYTHON, "-c", script]).stdout == b"1\n"
+
+
+@pytest.fixture
+def strict_overcommit():
+    """T18: vm.overcommit_memory=2, put back afterwards."""
+    mode = pathlib.Path("/proc/sys/vm/overcommit_memory")
+    ratio = pathlib.Path("/proc/sys/vm/overcommit_ratio")
+    before = mode.read_text(), ratio.read_text()
+    try:
+        ratio.write_text("95")
+        mode.write_text("2")
+    except OSError as error:
+        pytest.skip(f"vm.overcommit_memory cannot be set here: {error.strerror}")
+    try:
+        yield
+    finally:
+        mode.write_text(before[0])
+        ratio.write_text(before[1])
+
+
+def test_strict_overcommit(harness, fixtures, library, strict_overcommit):
+    """What the library maps but does not use must not count as promised memory."""
+    committed = pathlib.Path("/proc/meminfo")
+
+    def committed_kilobytes() -> int:
+        lines = committed.read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Committed_AS"))
+
+    before = committed_kilobytes()
+    sleeper = subprocess.Popen(["sleep", "30"], env=harness.preloaded())
+    try:
+        assert committed_kilobytes() - before < 256 << 10
+        assert harness.run_preloaded([fixtures("exercise.c")]).stdout == EXERCISED
+        script = "echo $(seq 1000 | tail -1)"
+        assert harness.run_preloaded(["bash", "-c", script]).stdout == b"1000\n"
+    finally:
+        sleeper.terminate()
+        sleeper.wait()
+
+
+def test_full_map_table(harness, library):
+    """T19: as many mappings as the kernel allows; allocating and freeing fails softly or works."""
+    script = """
+import mmap, ctypes
+limit = int(open('/proc/sys/vm/max_map_count').read())
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+for i in range(limit * 2):
+    if libc.mmap(None, 4096, 1 + 2 * (i % 2), 0x22, -1, 0) == 2**64 - 1:
+        break
+blocks = []
+for size in (100, 5000, 100000, 3000000) * 50:
+    try:
+        blocks.append(bytearray(size))
+    except MemoryError:
+        pass
+del blocks[::2]
+del blocks
+print('survived')
+"""
+    result = harness.run_preloaded([PYTHON, "-c", script], changes={"PYTHONMALLOC": "malloc"})
+    assert result.stdout == b"survived\n"
+
+
+def test_locked_memory(harness, fixtures, library):
+    """T21: mlockall must not make reservations resident."""
+    script = f"""
+import ctypes, os, resource, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.mlockall(3) != 0:
+    print('skipped')
+    sys.exit()
+data = [bytes(i % 5000) for i in range(20000)]
+del data
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 600_000)
+"""
+    result = harness.run_preloaded([PYTHON, "-c", script], changes={"PYTHONMALLOC": "malloc"})
+    if result.stdout == b"skipped\n":
+        pytest.skip("mlockall is not allowed here")
+    assert result.stdout == b"True\n"
+
+
+def test_set_user_id_program_ignores_the_environment(harness, fixtures, library):
+    """A program that gained privileges must not write where its caller tells it to."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    require("setpriv")
+    program = harness.directory / "privileged"
+    shutil.copy(fixtures("report_preload.c"), program)
+    os.chmod(program, 0o755 | stat.S_ISUID)
+    os.chmod(harness.directory, 0o755)
+    for parent in list(harness.directory.parents)[:3]:
+        os.chmod(parent, os.stat(parent).st_mode | 0o011)
+    output = harness.directory / "must_not_exist"
+    command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", program]
+    changes = {"PRIMALLOC_STATS": "full", "PRIMALLOC_STATS_OUTPUT": str(output),
+               "PRIMALLOC_VERBOSE": "1"}
+    environment = harness.environment(LD_PRELOAD=str(library), **changes)
+    result = harness.run(command, environment=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    assert b"works\n" in result.stdout
+    assert not output.exists()
+
+
+def test_privileges_dropped_later(harness, fixtures, library):
+    """A daemon that starts as root and gives its privileges up goes on allocating."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    script = ("import os; os.setegid(65534); os.seteuid(65534); "
+              "x = [bytes(i) for i in range(5000)]; print(len(x))")
+    result = harness.run_preloaded([PYTHON, "-c", script], changes={"PYTHONMALLOC": "malloc"})
+    assert result.stdout == b"5000\n"
+
+
+def resident_kilobytes(harness, environment) -> int:
+    """The peak of a small process, the least of some runs."""
+    def measure() -> int:
+        process = subprocess.Popen(["/bin/true"], env=environment)
+        _, _, usage = os.wait4(process.pid, 0)
+        process.returncode = 0
+        return usage.ru_maxrss
+
+    return min(measure() for _ in range(20))
+
+
+def test_small_processes_stay_small(harness, library):
+    """T58: what the preload costs a program that does nothing."""
+    plain = resident_kilobytes(harness, harness.environment())
+    ours = resident_kilobytes(harness, harness.preloaded())
+    assert ours - plain <= 1024
+
+
+def test_limits_are_not_changed(harness, library):
+    """The library leaves the process's limits as they were."""
+    script = "import resource as r; print([r.getrlimit(n) for n in range(16)])"
+    expected = harness.run([PYTHON, "-c", script])
+    assert harness.run_preloaded([PYTHON, "-c", script]).stdout == expected.stdout

@@ -1,0 +1,172 @@
+"""Ways to come into a process: before everything, beside others, late by dlopen, into a namespace
+of an auditor, into processes that start others."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harness import require
+
+EXERCISED = b"exercised\n"
+
+
+def preload_order(pair: list[str], order: str) -> str:
+    """The first of the pair before or after the second one."""
+    return ":".join(pair if order == "before" else pair[::-1])
+
+
+def test_exercise(harness, fixtures, each_library):
+    """The fixture itself, as a plain preload."""
+    environment = harness.environment(LD_PRELOAD=str(each_library))
+    assert harness.run([fixtures("exercise.c")], environment=environment).stdout == EXERCISED
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_constructors_of_other_libraries_allocate(harness, fixtures, each_library, order):
+    other = fixtures("early_constructor.c", "-shared")
+    pair = [str(other), str(each_library)]
+    environment = harness.environment(LD_PRELOAD=preload_order(pair, order))
+    assert harness.run([fixtures("exercise.c")], environment=environment).stdout == EXERCISED
+    assert harness.run(["sh", "-c", "echo $EARLY"], environment=environment).stdout == b"yes\n"
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_wrapped_system_calls(harness, fixtures, each_library, order):
+    """T01: dlsym calls calloc while the allocator starts."""
+    wrapper = fixtures("wrap_system_calls.c", "-shared")
+    pair = [str(wrapper), str(each_library)]
+    environment = harness.environment(LD_PRELOAD=preload_order(pair, order))
+    result = harness.run([fixtures("exercise.c")], environment=environment, timeout=30)
+    assert result.stdout == EXERCISED
+    harness.run(["bash", "-c", "x=$(echo 1); echo $x | cat"], environment=environment, timeout=30)
+
+
+def test_faketime(harness, fixtures, library):
+    """T02: an interposer of the clock."""
+    require("faketime")
+    command = ["faketime", "2020-01-01 00:00:00", "sh", "-c",
+               f"LD_PRELOAD=$LD_PRELOAD:{library} {fixtures('exercise.c')}; date +%Y"]
+    assert harness.run(command).stdout == EXERCISED + b"2020\n"
+
+
+def test_auditor(harness, fixtures, each_library):
+    """T03: an auditor has its own namespace and its own libc."""
+    auditor = fixtures("audit.c", "-shared")
+    environment = harness.environment(LD_PRELOAD=str(each_library), LD_AUDIT=str(auditor))
+    harness.run(["true"], environment=environment)
+    assert harness.run([fixtures("exercise.c")], environment=environment).stdout == EXERCISED
+
+
+def test_late_dlopen(harness, fixtures, each_library):
+    """T07: dlopen from a running program, dlclose while a thread still uses it."""
+    assert harness.run([fixtures("exercise.c"), each_library]).stdout == EXERCISED
+
+
+def test_late_dlopen_after_many_libraries_with_thread_local_storage(harness, fixtures, library):
+    """T06: the reserve for static TLS is small, and others may have used it."""
+    original = fixtures("thread_local.c", "-shared", "-DSIZE=64", "-ftls-model=global-dynamic")
+    copies = []
+    for number in range(60):
+        copies.append(harness.directory / f"copy{number}.so")
+        shutil.copy(original, copies[-1])
+    program = fixtures("exercise.c")
+    assert harness.run([program, *copies, library]).stdout == EXERCISED
+
+
+def read_elf(option, library) -> str:
+    command = ["readelf", option, library]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_static_thread_local_storage_is_small(library):
+    """T06: at most 16 bytes of the reserve that all late libraries share."""
+    segments = re.findall(r"^ +TLS +\S+ \S+ \S+ \S+ (0x[0-9a-f]+)", read_elf("-lW", library),
+                          re.MULTILINE)
+    assert all(int(size, 16) <= 16 for size in segments)
+
+
+def test_library_cannot_be_unloaded(library):
+    assert "NODELETE" in read_elf("-dW", library)
+
+
+def test_library_needs_only_libc(library):
+    """No C++ runtime, no libgcc_s."""
+    needed = set(re.findall(r"Shared library: \[(.*?)\]", read_elf("-dW", library)))
+    assert needed <= {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+
+def test_deepbind_plugin_gives_blocks(harness, fixtures, each_library):
+    """T08: what a plugin took from libc's heap may be freed through ours."""
+    plugin = fixtures("plugin.c", "-shared")
+    environment = harness.environment(LD_PRELOAD=str(each_library))
+    command = [fixtures("plugin_host.c"), plugin, "take"]
+    assert harness.run(command, environment=environment).stdout == b"exchanged\n"
+
+
+@pytest.mark.xfail(reason="T08: libc's own free is called with a block of ours", strict=False)
+def test_deepbind_plugin_takes_blocks(harness, fixtures, library):
+    plugin = fixtures("plugin.c", "-shared")
+    command = [fixtures("plugin_host.c"), plugin, "give"]
+    assert harness.run_preloaded(command).stdout == b"exchanged\n"
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_beside_another_allocator(harness, fixtures, library, order):
+    """Two allocators preloaded: the first one serves. (A program that calls a function which the
+    first one lacks does mix them: jemalloc has no reallocarray.)"""
+    other = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+    if not os.path.exists(other):
+        pytest.skip("libjemalloc2 is not installed (tests/apt-packages.txt)")
+    pair = [other, str(library)]
+    environment = harness.environment(LD_PRELOAD=preload_order(pair, order))
+    assert harness.run([fixtures("exercise.c")], environment=environment).stdout == EXERCISED
+    if order == "after":
+        harness.run(["bash", "-c", "x=$(echo 1); echo $x | sort"], environment=environment)
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_address_sanitizer(harness, fixtures, library, order):
+    """T15: a sanitized program, whose runtime has an allocator of its own."""
+    program = fixtures("exercise.c", "-fsanitize=address", output="exercise_sanitized")
+    runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True,
+                             check=True).stdout.strip()
+    # The runtime insists on being first; behind it, primalloc is only loaded, not used.
+    pair = [os.path.realpath(runtime), str(library)]
+    preload = ":".join(pair) if order == "before" else str(library)
+    options = "verify_asan_link_order=0:detect_leaks=0"
+    environment = harness.environment(LD_PRELOAD=preload, ASAN_OPTIONS=options)
+    assert harness.run([program], environment=environment).stdout == EXERCISED
+
+
+def test_valgrind(harness, fixtures, library):
+    """Under valgrind, with its replacement of malloc and without."""
+    require("valgrind")
+    program = fixtures("exercise.c")
+    for options in ([], ["--soname-synonyms=somalloc=nouserintercepts"]):
+        command = ["valgrind", "-q", "--tool=none" if not options else "--tool=memcheck",
+                   "--error-exitcode=9", *options, program]
+        environment = harness.preloaded()
+        assert harness.run(command, environment=environment, timeout=300).stdout == EXERCISED
+
+
+def test_static_program_runs(harness, fixtures, library):
+    """T14: a static program ignores the preload and runs as ever."""
+    program = fixtures("report_preload.c", "-static", output="static_report")
+    assert harness.run_preloaded([program]).stdout == b"works\n"
+
+
+def test_children_of_children(harness, library):
+    script = "for i in 1 2 3; do (sh -c 'env true' | cat); done; echo $(echo $(echo deep))"
+    assert harness.run_preloaded(["bash", "-c", script]).stdout == b"deep\n"
+
+
+def test_only_exe(harness, fixtures, library):
+    """The option that keeps the preload from the children."""
+    program = fixtures("report_preload.c")
+    result = harness.run_preloaded([program], changes={"PRIMALLOC_ONLY_EXE": "1"})
+    assert result.stdout == b"preloaded\nworks\n"
+    result = harness.run_preloaded(["env", program], changes={"PRIMALLOC_ONLY_EXE": "1"})
+    assert b"preloaded" not in result.stdout
