@@ -23,7 +23,7 @@ endif()
 # nodelete: threads keep pointers into the library, so dlclose must never unmap it. now, relro: no
 # lazy binding inside malloc, and no writable function pointers after start.
 set(PRIMALLOC_LINK_OPTIONS
-    LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro LINKER:-z,defs LINKER:--as-needed
+    LINKER:-z,nodelete LINKER:-z,noseparate-code LINKER:-z,now LINKER:-z,relro LINKER:-z,defs LINKER:--as-needed
     -static-libgcc)
 
 function(primalloc_object_library target)

@@ -10,7 +10,6 @@
 #include "pages/purge.h"
 
 enum {
-    PURGE_INTERVAL = 16,     /* frees between looks at the clock; a power of two */
     MOVE_SIZE_MIN = 1 << 20, /* copying less is about as quick as moving pages */
     MOVE_COUNT_MAX = 8192,   /* each move may split a kernel mapping, of which there are 65,530 */
 };
@@ -45,12 +44,8 @@ void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
 }
 
 void large_release(struct span *span) {
-    static _Atomic unsigned frees; /* (atomic: hint) */
     span_withdraw(span);
-    page_heap_free(span, SPAN_DIRTY);
-    if ((add_relaxed(&frees, 1) + 1) % PURGE_INTERVAL == 0) {
-        purge_tick();
-    }
+    purge_free(span, SPAN_DIRTY);
 }
 
 bool large_resize(struct span *span, size_t size) {
@@ -83,7 +78,7 @@ void *large_move(struct span *span, size_t size) {
     }
     if (move_pages(span, target)) {
         span_withdraw(span);
-        page_heap_free(span, SPAN_CLEAN);
+        purge_free(span, SPAN_CLEAN);
     } else {
         memcpy((void *)target->address, (void *)span->address,
                bits_min(span_size(span), span_size(target)));

@@ -7,6 +7,7 @@
 #include "os/memory.h"
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
+#include "pages/purge.h"
 
 /* Slabs with free blocks are kept by how much of them is free. Refilling from the fullest ones
  * lets the emptiest drain; slabs nearly full give too few blocks to be worth the visit and rest
@@ -19,6 +20,7 @@ static const uint8_t refill_order[BUCKET_COUNT] = {BUCKET_EIGHTH, BUCKET_QUARTER
 enum {
     BUCKET_NONE = BUCKET_COUNT, /* a slab in no list: full, or being carved */
     WHOLE_LIST_SIZE = 2048,     /* slabs of blocks up to this size give their list uncut */
+    CARVE_SIZE_MAX = 16 * 1024, /* bytes of fresh blocks taken at once beyond the page */
     RUN_MAX = 32,               /* runs of blocks returned under one lock */
 };
 
@@ -156,7 +158,7 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
 
 /* Takes fresh blocks from the slab being carved, up to the end of the system's page: the next
  * page stays untouched until it is needed. The caller links them, outside the lock. */
-static unsigned carve(struct slab_set *set, unsigned object_class, char **first) {
+static unsigned carve(struct slab_set *set, unsigned object_class, unsigned wanted, char **first) {
     struct span *slab = set->carving;
     if (!slab) {
         return 0;
@@ -165,7 +167,8 @@ static unsigned carve(struct slab_set *set, unsigned object_class, char **first)
     uint32_t room = size_classes[object_class].capacity - slab->carved_count;
     uintptr_t start = slab->address + slab->carved_count * size;
     uintptr_t page_end = bits_round_up(start + size, memory_page_size());
-    uint32_t count = (uint32_t)bits_min(room, (page_end - start) / size);
+    size_t bytes = bits_max(page_end - start, bits_min(wanted * size, CARVE_SIZE_MAX));
+    uint32_t count = (uint32_t)bits_min(room, bytes / size);
     *first = (char *)start;
     slab->carved_count += count;
     slab->used_count += count;
@@ -187,7 +190,7 @@ static void link_blocks(char *first, unsigned count, size_t size, void **list) {
 
 static void free_slab(struct span *slab) {
     span_withdraw(slab);
-    page_heap_free(slab, SPAN_DIRTY);
+    purge_free(slab, SPAN_DIRTY);
 }
 
 /* Slabs of one block need no lists, no counts and no lock: they come from the page heap and go
@@ -295,7 +298,7 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
         char *fresh = NULL;
         lock_acquire(&set->lock, LOCK_CLASS);
         unsigned count = take_partial(set, object_class, wanted, list);
-        unsigned carved = count ? 0 : carve(set, object_class, &fresh);
+        unsigned carved = count ? 0 : carve(set, object_class, wanted, &fresh);
         lock_release(&set->lock, LOCK_CLASS);
         if (carved) {
             link_blocks(fresh, carved, size_classes[object_class].size, list);

@@ -18,11 +18,6 @@ PRIM_INLINE void *fail(void) {
     return NULL;
 }
 
-static unsigned class_for(size_t size) {
-    unsigned object_class = size_class_of(size);
-    return object_class == CLASS_OF_8 && options.min_align > 8 ? CLASS_OF_16 : object_class;
-}
-
 /* Without a cache: one block from the slabs; what came along goes straight back. */
 static void *allocate_from_slabs(unsigned object_class) {
     void *list;
@@ -60,6 +55,13 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class) {
     return block;
 }
 
+/* A small size's class is the thread's own choice, where it has a cache. */
+static void *allocate_small(size_t size) {
+    heap_ensure();
+    struct thread_cache *cache = thread_cache_own();
+    return allocate_from_class(cache ? cache->class_of[size] : size_class_of(bits_max(size, 16)));
+}
+
 static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *is_zero) {
     heap_ensure();
     void *block = large_allocate(size, alignment, is_zero);
@@ -77,7 +79,7 @@ PRIM_NOINLINE void *allocate_slow(size_t size) {
         return allocate_large(size, 0, NULL);
     }
     if (size <= SMALL_SIZE_MAX) {
-        return allocate_from_class(class_for(size));
+        return allocate_small(size);
     }
     /* Medium sizes: the fast path over again, with the class found by arithmetic. */
     unsigned object_class = size_class_by_arithmetic(size);

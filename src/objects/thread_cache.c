@@ -19,7 +19,7 @@ enum {
     CAPACITY_MAX = 256,                /* blocks a bin may grow to */
     COLLECT_INTERVAL = 64,             /* slow events between collections; a power of two */
     COLLECT_CLASSES = 8,               /* bins visited by one collection */
-    PURGE_INTERVAL = 1024,             /* slow events between looks at the clock; a power of two */
+    PURGE_INTERVAL = 256,              /* slow events between looks at the clock; a power of two */
 };
 
 static struct thread_cache empty_cache; /* (const) all zero */
@@ -128,7 +128,26 @@ static void collect_bin(struct thread_cache *cache, unsigned object_class) {
     bit_clear(cache->was_moved, object_class);
 }
 
+static unsigned class_for_table(size_t size, bool is_young) {
+    if (is_young && size > 16) {
+        size = (size_t)1 << (bits_highest(size - 1) + 1);
+    }
+    unsigned object_class = size_class_of(size);
+    return object_class == CLASS_OF_8 && (is_young || options.min_align > 8) ? CLASS_OF_16
+                                                                             : object_class;
+}
+
+static void fill_class_table(struct thread_cache *cache) {
+    for (size_t size = 0; size < SMALL_TABLE_SIZE; size++) {
+        cache->class_of[size] = (uint8_t)class_for_table(size, cache->is_young);
+    }
+}
+
 static void collect(struct thread_cache *cache) {
+    if (PRIM_UNLIKELY(cache->is_young)) {
+        cache->is_young = false;
+        fill_class_table(cache);
+    }
     unsigned visits = 0;
     for (unsigned step = 0; step < BIN_COUNT && visits < COLLECT_CLASSES; step++) {
         cache->visited_class = (cache->visited_class + 1) % BIN_COUNT;
@@ -167,6 +186,7 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
         if (count == 0) {
             return NULL;
         }
+        grow_capacity(cache, object_class);
     }
     cache->head[object_class] = *(void **)list;
     cache->room[object_class] = cache->capacity[object_class] - (int32_t)(count - 1);
@@ -211,14 +231,6 @@ void thread_cache_flush(struct thread_cache *cache) {
     }
 }
 
-static void fill_class_table(uint8_t *table) {
-    for (size_t i = 0; i < SMALL_TABLE_SIZE; i++) {
-        unsigned object_class = size_class_of(i);
-        bool is_widened = object_class == CLASS_OF_8 && options.min_align > 8;
-        table[i] = (uint8_t)(is_widened ? CLASS_OF_16 : object_class);
-    }
-}
-
 static void list_insert(struct thread_cache **list, struct thread_cache *cache) {
     cache->previous = NULL;
     cache->next = *list;
@@ -251,10 +263,11 @@ static struct thread_cache *new_cache(void) {
     if (first_is_taken) {
         cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
     }
-    first_is_taken = true;
     if (cache) {
-        fill_class_table(cache->class_of);
+        cache->is_young = !first_is_taken;
+        fill_class_table(cache);
     }
+    first_is_taken = true;
     return cache;
 }
 
@@ -315,7 +328,7 @@ void thread_cache_initialise(void) {
 
 void thread_cache_apply_options(void) {
     if (own_cache > EXITED) {
-        fill_class_table(own_cache->class_of);
+        fill_class_table(own_cache);
         show(own_cache);
     }
 }

@@ -9,6 +9,10 @@
  * the fast path by the test that they make anyway. While a thread has no cache, or has one but
  * every call is to be seen (options.stats), `visible` is the empty cache: all zero, never written.
  *
+ * Every class in use costs a page at least, and most processes are tiny. So the process's first
+ * cache is young to begin with: its table rounds small sizes up to powers of two. The first
+ * collection, after some dozens of slow events, ends that.
+ *
  * Bounds: a bin's capacity starts small, doubles when the bin overflows twice, and is bounded by
  * bytes; the sum of a thread's capacities by options.cache_thread and by the thread's part of
  * options.cache_total. Low-water collection: every so many slow events each bin's head is set
@@ -24,6 +28,7 @@ struct thread_cache {
     void *head[BIN_COUNT];              /* (owner) free blocks, linked through their first word */
     int32_t room[BIN_COUNT];            /* (owner) blocks that fit before the bin is full */
     uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) class of each small size */
+    bool is_young;                      /* (owner) class_of knows powers of two only */
 
     uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */
     uint16_t spare_count[BIN_COUNT]; /* (owner) blocks in spare */

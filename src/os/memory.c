@@ -1,9 +1,14 @@
-/* memory.c - see memory.h. */
+/* memory.c - see memory.h.
+ *
+ * All calls go through syscall(): wrappers of mmap and its family, which other preloaded libraries
+ * define and which may allocate, would otherwise run under our locks (trap T01). */
 #include "os/memory.h"
 
 #include <errno.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/atomics.h"
 
@@ -35,9 +40,9 @@ size_t memory_page_size(void) {
 
 static void *map(void *address, size_t size, int protection, int flags) {
     int saved_errno = errno;
-    void *result = mmap(address, size, protection, private_flags | flags, -1, 0);
+    long result = syscall(SYS_mmap, address, size, protection, private_flags | flags, -1, (off_t)0);
     errno = saved_errno;
-    return result == MAP_FAILED ? NULL : result;
+    return result == -1 ? NULL : (void *)result;
 }
 
 void *memory_map(size_t size) {
@@ -57,7 +62,7 @@ void *memory_reserve(size_t size) {
     void *result = map(NULL, size, PROT_READ, 0);
     if (result) {
         int saved_errno = errno;
-        madvise(result, size, MADV_DONTDUMP);
+        syscall(SYS_madvise, result, size, MADV_DONTDUMP);
         errno = saved_errno;
     }
     return result;
@@ -65,20 +70,20 @@ void *memory_reserve(size_t size) {
 
 bool memory_commit(void *address, size_t size) {
     int saved_errno = errno;
-    bool done = mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
+    bool done = syscall(SYS_mprotect, address, size, PROT_READ | PROT_WRITE) == 0;
     errno = saved_errno;
     return done;
 }
 
 void memory_unmap(void *address, size_t size) {
     int saved_errno = errno;
-    munmap(address, size);
+    syscall(SYS_munmap, address, size);
     errno = saved_errno;
 }
 
 bool memory_purge(void *address, size_t size) {
     int saved_errno = errno;
-    bool done = madvise(address, size, MADV_DONTNEED) == 0;
+    bool done = syscall(SYS_madvise, address, size, MADV_DONTNEED) == 0;
     errno = saved_errno;
     return done;
 }
@@ -92,12 +97,12 @@ bool memory_move(void *from, void *to, size_t size) {
 
 void memory_advise_huge(void *address, size_t size) {
     int saved_errno = errno;
-    madvise(address, size, MADV_HUGEPAGE);
+    syscall(SYS_madvise, address, size, MADV_HUGEPAGE);
     errno = saved_errno;
 }
 
 void memory_populate(void *address, size_t size) {
     int saved_errno = errno;
-    madvise(address, size, MADV_POPULATE_WRITE);
+    syscall(SYS_madvise, address, size, MADV_POPULATE_WRITE);
     errno = saved_errno;
 }

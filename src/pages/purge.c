@@ -65,19 +65,43 @@ static size_t purge_slices(size_t slice_count) {
     return total;
 }
 
+/* With the lock held: how long the running epoch lasts. Most processes end within one delay; in
+ * that time epochs are short, so that these too return what they left behind. */
+static uint64_t epoch_ms(uint64_t now) {
+    enum { YOUNG_DIVISOR = 8 };
+    static uint64_t first_look_ms; /* (lock: PAGE_HEAP) */
+    if (first_look_ms == 0) {
+        first_look_ms = now;
+    }
+    bool is_young = now - first_look_ms < options.purge_delay;
+    return is_young ? options.purge_delay / YOUNG_DIVISOR : options.purge_delay;
+}
+
 void purge_tick(void) {
     if (!options.purge) {
         return;
     }
     uint64_t now = machine_clock_ms();
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    if (now - page_heap.epoch_start_ms >= options.purge_delay) {
+    if (now - page_heap.epoch_start_ms >= epoch_ms(now)) {
         size_t idle = page_heap.dirty_low_water;
         page_heap.epoch_start_ms = now;
         purge_slices(idle);
         page_heap.dirty_low_water = page_heap.dirty.slice_count;
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}
+
+void purge_free(struct span *span, enum span_state state) {
+    enum { SLICES_BETWEEN_LOOKS = (1 << 18) / SLICE_SIZE };
+    static _Atomic uint32_t slices_freed; /* (atomic: hint) since the last look at the clock */
+    uint32_t freed = load_relaxed(&slices_freed) + span->slice_count;
+    bool is_due = freed >= SLICES_BETWEEN_LOOKS;
+    store_relaxed(&slices_freed, is_due ? 0 : freed);
+    page_heap_free(span, state);
+    if (is_due) {
+        purge_tick();
+    }
 }
 
 size_t purge_all(size_t keep_bytes) {

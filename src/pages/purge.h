@@ -6,7 +6,10 @@
 #ifndef PRIM_PAGES_PURGE_H
 #define PRIM_PAGES_PURGE_H
 
-#include "base/compiler.h"
+#include "pages/span.h"
+
+/* Takes a BUSY span back and looks at the clock once for every 256 KiB or so that was freed. */
+void purge_free(struct span *span, enum span_state state);
 
 /* Ends the running epoch if its time is over, purging what was idle. Called on slow paths. */
 void purge_tick(void);
