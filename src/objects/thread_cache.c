@@ -51,9 +51,11 @@ static unsigned capacity_limit(unsigned object_class) {
     return (unsigned)bits_clamp(bytes / size, 1, CAPACITY_MAX);
 }
 
+/* Bytes that the capacities of one thread may add up to: half of what it may hold, because a bin
+ * holds its capacity twice, in head and spare. */
 static size_t thread_budget(void) {
     unsigned count = load_relaxed(&caches.count);
-    return bits_min(options.cache_thread, options.cache_total / (count ? count : 1));
+    return bits_min(options.cache_thread, options.cache_total / (count ? count : 1)) / 2;
 }
 
 PRIM_INLINE void bit_set(uint64_t *bits, unsigned index) {
@@ -80,20 +82,21 @@ static void set_capacity(struct thread_cache *cache, unsigned object_class, unsi
         (size_t)((ptrdiff_t)change * (ptrdiff_t)size_classes[object_class].size);
 }
 
+/* Gives a bin its first capacity, or twice what it has, as far as limit and budget allow. */
 static void grow_capacity(struct thread_cache *cache, unsigned object_class) {
     unsigned capacity = cache->capacity[object_class];
-    size_t growth = (size_t)capacity * size_classes[object_class].size;
-    if (capacity < capacity_limit(object_class) &&
-        cache->capacity_bytes + growth <= thread_budget()) {
-        set_capacity(cache, object_class,
-                     (unsigned)bits_min(capacity * 2, capacity_limit(object_class)));
+    unsigned wanted = capacity ? capacity * 2 : capacity_start(object_class);
+    unsigned allowed = (unsigned)bits_min(wanted, capacity_limit(object_class));
+    size_t growth = (size_t)(allowed - capacity) * size_classes[object_class].size;
+    if (allowed > capacity && cache->capacity_bytes + growth <= thread_budget()) {
+        set_capacity(cache, object_class, allowed);
     }
 }
 
 static void begin_use(struct thread_cache *cache, unsigned object_class) {
-    if (cache->capacity[object_class] == 0) {
-        set_capacity(cache, object_class, capacity_start(object_class));
+    if (!bit_test(cache->in_use, object_class)) {
         bit_set(cache->in_use, object_class);
+        grow_capacity(cache, object_class);
     }
 }
 
@@ -112,15 +115,30 @@ static void head_to_spare(struct thread_cache *cache, unsigned object_class) {
     cache->room[object_class] = cache->capacity[object_class];
 }
 
-/* Low water: a spare that nobody moved since the last visit goes back to its slabs, and the bin
- * gets smaller; else the head becomes the spare and waits for the next visit. */
-static void collect_bin(struct thread_cache *cache, unsigned object_class) {
+static void flush_bin(struct thread_cache *cache, unsigned object_class) {
     if (cache->spare[object_class]) {
+        slab_release(object_class, take_spare(cache, object_class));
+    }
+    if (cache->head[object_class]) {
+        head_to_spare(cache, object_class);
+        slab_release(object_class, take_spare(cache, object_class));
+    }
+    bit_clear(cache->was_moved, object_class);
+}
+
+/* Low water: a spare that nobody moved since the last visit goes back to its slabs, and the bin
+ * gets smaller; else the head becomes the spare and waits for the next visit. A cache above its
+ * budget, because more threads came, gives all of the bin back. */
+static void collect_bin(struct thread_cache *cache, unsigned object_class) {
+    unsigned half = cache->capacity[object_class] / 2;
+    if (cache->capacity_bytes > thread_budget()) {
+        flush_bin(cache, object_class);
+        set_capacity(cache, object_class, half);
+    } else if (cache->spare[object_class]) {
         if (!bit_test(cache->was_moved, object_class)) {
             slab_release(object_class, take_spare(cache, object_class));
-            unsigned start = capacity_start(object_class);
             set_capacity(cache, object_class,
-                         (unsigned)bits_max(cache->capacity[object_class] / 2, start));
+                         (unsigned)bits_max(half, capacity_start(object_class)));
         }
     } else if (cache->head[object_class]) {
         head_to_spare(cache, object_class);
@@ -182,7 +200,8 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
     if (count) {
         list = take_spare(cache, object_class);
     } else {
-        count = slab_acquire(current_shard(), object_class, cache->capacity[object_class], &list);
+        unsigned wanted = (unsigned)bits_max(cache->capacity[object_class], 1);
+        count = slab_acquire(current_shard(), object_class, wanted, &list);
         if (count == 0) {
             return NULL;
         }
@@ -196,6 +215,11 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
 void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block) {
     begin_use(cache, object_class);
     note_slow_event(cache);
+    if (cache->capacity[object_class] == 0) { /* no budget for this class */
+        *(void **)block = NULL;
+        slab_release(object_class, block);
+        return;
+    }
     if (cache->room[object_class] <= 0) {
         if (cache->spare[object_class]) {
             slab_release(object_class, take_spare(cache, object_class));
@@ -207,17 +231,6 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
     *(void **)block = cache->head[object_class];
     cache->head[object_class] = block;
     cache->room[object_class]--;
-}
-
-static void flush_bin(struct thread_cache *cache, unsigned object_class) {
-    if (cache->spare[object_class]) {
-        slab_release(object_class, take_spare(cache, object_class));
-    }
-    if (cache->head[object_class]) {
-        head_to_spare(cache, object_class);
-        slab_release(object_class, take_spare(cache, object_class));
-    }
-    bit_clear(cache->was_moved, object_class);
 }
 
 void thread_cache_flush(struct thread_cache *cache) {

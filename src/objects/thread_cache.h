@@ -13,8 +13,8 @@
  * cache is young to begin with: its table rounds small sizes up to powers of two. The first
  * collection, after some dozens of slow events, ends that.
  *
- * Bounds: a bin's capacity starts small, doubles when the bin overflows twice, and is bounded by
- * bytes; the sum of a thread's capacities by options.cache_thread and by the thread's part of
+ * Bounds: a bin's capacity starts small, doubles when the bin runs over or empty, and is bounded
+ * by bytes; the sum of a thread's capacities by options.cache_thread and by the thread's part of
  * options.cache_total. Low-water collection: every so many slow events each bin's head is set
  * aside as its spare; what is still there at the next visit was not needed meanwhile and goes
  * back to the slabs. */
