@@ -2,7 +2,8 @@
  *
  * <objects> objects of <size> bytes are allocated, written and, at the end, checked and freed. The
  * only thing beside them is the array of pointers, which is allocated and touched before the
- * objects. With --rss=1 the program prints how much its resident size (Rss of smaps_rollup) grew per object.
+ * objects. With --rss=1 the program prints how much its resident size (Rss of smaps_rollup) grew
+ * for each object.
  */
 #include "workload.h"
 

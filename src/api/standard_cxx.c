@@ -56,9 +56,13 @@ static PRIM_COLD void *new_failed(size_t size, size_t alignment) {
     return block;
 }
 
-static PRIM_NOINLINE void *new_slow(size_t size) {
-    void *block = allocate_slow(size);
+static PRIM_NOINLINE void *new_slower(size_t size) {
+    void *block = allocate_slower(size);
     return PRIM_LIKELY(block != NULL) ? block : new_failed(size, 16);
+}
+
+static PRIM_NOINLINE void *new_slow(size_t size) {
+    return allocate_medium_or(size, new_slower);
 }
 
 /* Without a dynamic C++ library what the handler throws goes through, uncaught. */

@@ -35,6 +35,22 @@ PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *fallback) {
     return block;
 }
 
+/* The same for medium sizes, whose class is found by arithmetic; for all others the fallback. */
+PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
+    if (PRIM_UNLIKELY(size - SMALL_SIZE_MAX - 1 >= MEDIUM_SIZE_MAX - SMALL_SIZE_MAX)) {
+        return fallback(size);
+    }
+    unsigned object_class = size_class_by_arithmetic(size);
+    struct thread_cache *cache = thread_cache_visible;
+    void *block = cache->head[object_class];
+    if (PRIM_UNLIKELY(!block)) {
+        return fallback(size);
+    }
+    cache->head[object_class] = *(void **)block;
+    cache->room[object_class]++;
+    return block;
+}
+
 PRIM_INLINE void *allocate(size_t size) {
     return allocate_or(size, allocate_slow);
 }

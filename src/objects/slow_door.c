@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "objects/allocate.h"
 #include "objects/foreign.h"
 #include "objects/heap.h"
 #include "objects/large.h"
 #include "objects/size_class.h"
 #include "objects/slab.h"
-#include "objects/thread_cache.h"
 #include "settings/options.h"
 
 PRIM_INLINE void *fail(void) {
@@ -41,11 +41,20 @@ PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class) {
     return block;
 }
 
+/* Memory is out. Where a limit on address space is to blame, giving up the address map makes room
+ * once: frees then take the slow door, but allocation goes on. */
+static PRIM_COLD bool make_room(void) {
+    return thread_cache_is_only() && address_map_abandon();
+}
+
 /* One block of a class, in whatever state the thread is. */
 static PRIM_NOINLINE void *allocate_from_class(unsigned object_class) {
     heap_ensure();
     struct thread_cache *cache = thread_cache_own();
-    void *block = cache ? pop(cache, object_class) : allocate_from_slabs(object_class);
+    void *block;
+    do {
+        block = cache ? pop(cache, object_class) : allocate_from_slabs(object_class);
+    } while (PRIM_UNLIKELY(!block) && make_room());
     if (PRIM_UNLIKELY(!block)) {
         return fail();
     }
@@ -64,7 +73,10 @@ static void *allocate_small(size_t size) {
 
 static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *is_zero) {
     heap_ensure();
-    void *block = large_allocate(size, alignment, is_zero);
+    void *block;
+    do {
+        block = large_allocate(size, alignment, is_zero);
+    } while (PRIM_UNLIKELY(!block) && make_room());
     if (PRIM_UNLIKELY(!block)) {
         return fail();
     }
@@ -74,23 +86,16 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     return block;
 }
 
-PRIM_NOINLINE void *allocate_slow(size_t size) {
+PRIM_NOINLINE void *allocate_slower(size_t size) {
     if (size > MEDIUM_SIZE_MAX) {
         return allocate_large(size, 0, NULL);
     }
-    if (size <= SMALL_SIZE_MAX) {
-        return allocate_small(size);
-    }
-    /* Medium sizes: the fast path over again, with the class found by arithmetic. */
-    unsigned object_class = size_class_by_arithmetic(size);
-    struct thread_cache *cache = thread_cache_visible;
-    void *block = cache->head[object_class];
-    if (PRIM_UNLIKELY(!block)) {
-        return allocate_from_class(object_class);
-    }
-    cache->head[object_class] = *(void **)block;
-    cache->room[object_class]++;
-    return block;
+    return size <= SMALL_SIZE_MAX ? allocate_small(size)
+                                  : allocate_from_class(size_class_by_arithmetic(size));
+}
+
+PRIM_NOINLINE void *allocate_slow(size_t size) {
+    return allocate_medium_or(size, allocate_slower);
 }
 
 void *allocate_zeroed(size_t size) {

@@ -7,8 +7,9 @@
 
 #include "base/compiler.h"
 
-/* Any size, any state of the thread. */
+/* Any size, any state of the thread: first tries the bins of medium sizes, or does not. */
 void *allocate_slow(size_t size);
+void *allocate_slower(size_t size);
 
 /* The same, filled with zeros. */
 void *allocate_zeroed(size_t size);

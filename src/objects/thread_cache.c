@@ -186,9 +186,13 @@ static void note_slow_event(struct thread_cache *cache) {
     }
 }
 
+bool thread_cache_is_only(void) {
+    return load_relaxed(&caches.count) <= 1;
+}
+
 /* Only one thread allocates: then one shard keeps all slabs together. */
 static unsigned current_shard(void) {
-    return load_relaxed(&caches.count) > 1 ? slab_current_shard() : 0;
+    return thread_cache_is_only() ? 0 : slab_current_shard();
 }
 
 void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {

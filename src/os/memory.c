@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,6 +37,14 @@ size_t memory_page_size(void) {
         store_relaxed(&page_size, size);
     }
     return size;
+}
+
+bool memory_is_limited(void) {
+    struct rlimit limit;
+    int saved_errno = errno;
+    bool known = getrlimit(RLIMIT_AS, &limit) == 0;
+    errno = saved_errno;
+    return known && limit.rlim_cur != RLIM_INFINITY;
 }
 
 static void *map(void *address, size_t size, int protection, int flags) {

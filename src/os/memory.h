@@ -10,6 +10,9 @@
 /* The system's page size, read at run time: 4, 16 or 64 KiB. */
 size_t memory_page_size(void);
 
+/* Whether the process's address space has a limit (RLIMIT_AS). */
+bool memory_is_limited(void);
+
 /* Fresh private zero pages, readable and writable, or NULL. */
 void *memory_map(size_t size);
 

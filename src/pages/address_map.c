@@ -24,6 +24,17 @@ void address_map_initialise(void) {
     }
 }
 
+bool address_map_abandon(void) {
+    if (address_map_mask == 0 || !memory_is_limited()) {
+        return false;
+    }
+    void *bytes = (void *)address_map_bytes;
+    address_map_mask = 0;
+    address_map_bytes = no_map;
+    memory_unmap(bytes, MAP_SIZE);
+    return true;
+}
+
 bool address_map_cover(uintptr_t address, size_t size) {
     if (address_map_mask == 0) {
         return true;

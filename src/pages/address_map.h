@@ -6,8 +6,8 @@
  * that describe our heap are ever resident (4 KiB for each 64 MiB of heap). It is reserved
  * read-only, which no overcommit policy charges, and made writable in pieces of 2 MiB.
  *
- * Where that reservation fails (ulimit -v), the mask stays 0: then every index is 0, every byte reads
- * 0, and each free takes the slow door, which asks the span descriptors instead.
+ * Where that reservation fails (ulimit -v), the mask stays 0: then every index is 0, every byte
+ * reads 0, and each free takes the slow door, which asks the span descriptors instead.
  *
  * Invariant: where the map exists, address_map_class(p) equals the object_class of p's slice
  * descriptor (span.h). A byte is written before a block of its slice is handed out, and only
@@ -34,6 +34,10 @@ void address_map_initialise(void);
 /* Makes the bytes for a new piece of heap writable; false when the system has no memory. Called
  * with the page heap's lock held. */
 bool address_map_cover(uintptr_t address, size_t size);
+
+/* Gives the map up, for a process that has limited its address space since it started: the map
+ * counts there. Only when no other thread can be inside free(); false if there is none to give. */
+bool address_map_abandon(void);
 
 /* Sets the byte of one slice. The caller owns the slice. */
 PRIM_INLINE void address_map_set(uintptr_t address, unsigned object_class) {

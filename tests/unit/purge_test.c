@@ -1,6 +1,7 @@
 #include "pages/purge.h"
 
 #include <sys/mman.h>
+#include <time.h>
 
 #include "os/machine.h"
 #include "os/memory.h"
@@ -130,13 +131,33 @@ static void test_delay(void **state) {
         purge_tick();
         assert_int_equal(page_heap.dirty.slice_count, SLICES);
     }
+    struct timespec youth = {0, 80000000};
+    nanosleep(&youth, NULL); /* in a young process epochs are shorter than the option says */
     options.purge_delay = 30;
+    purge_tick(); /* this epoch is over, whatever it found */
+    make_dirty(SLICES);
     uint64_t start = machine_clock_ms();
     while (page_heap.dirty.slice_count && machine_clock_ms() - start < 10000) {
         purge_tick();
     }
     assert_int_equal(page_heap.dirty.slice_count, 0);
     assert_true(machine_clock_ms() - start >= 20);
+}
+
+/* Whoever frees much through purge_free sees to the epochs, too. */
+static void test_frees_look_at_the_clock(void **state) {
+    (void)state;
+    start_clean();
+    struct span *spans[8];
+    for (size_t i = 0; i < ARRAY_LENGTH(spans); i++) {
+        spans[i] = page_heap_allocate(SLICES, (size_t)1 << 16);
+        assert_non_null(spans[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(spans); i++) {
+        purge_free(spans[i], SPAN_DIRTY);
+    }
+    assert_int_equal(unit_slices_in_use(), 0);
+    assert_true(page_heap.dirty.slice_count <= 2 * SLICES);
 }
 
 static void test_switched_off(void **state) {
@@ -174,6 +195,7 @@ int main(void) {
         cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_busy_memory_never_goes),
         cmocka_unit_test(test_delay),
+        cmocka_unit_test(test_frees_look_at_the_clock),
         cmocka_unit_test(test_switched_off),
         cmocka_unit_test(test_locked_pages),
     };
