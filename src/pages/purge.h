@@ -1,8 +1,9 @@
 /* purge.h - which free pages go back to the system, and when.
  *
- * Low-water epochs: an epoch lasts options.purge_delay. The page heap remembers the least number
- * of dirty slices of the epoch: that many were idle throughout, so that many are purged at its
- * end. Memory that is allocated and freed again and again lowers the mark and never faults. */
+ * Low-water epochs: an epoch lasts options.purge_delay, and an eighth of it while the process is
+ * younger than that. The page heap remembers the least number of dirty slices of the epoch: that
+ * many were idle throughout, so that many are purged at its end. Memory that is allocated and freed
+ * again and again lowers the mark and never faults. */
 #ifndef PRIM_PAGES_PURGE_H
 #define PRIM_PAGES_PURGE_H
 

@@ -7,16 +7,18 @@
 #include "base/print.h"
 
 struct totals {
-    size_t mapped;        /* address space of the heap: all below but metadata */
-    size_t free_dirty;    /* free extents that may be resident */
-    size_t free_clean;    /* free extents without physical pages */
-    size_t slab;          /* in slabs */
-    size_t slab_free;     /* of that not handed out to threads */
-    size_t slab_blocks;   /* free blocks in slabs */
-    size_t large;         /* in large blocks */
-    size_t metadata;      /* the library's own structures */
-    size_t threads;       /* that have a cache */
-    uint64_t allocations; /* calls counted with stats=full */
+    size_t mapped;      /* address space of the heap: all below but metadata */
+    size_t free_dirty;  /* free extents that may be resident */
+    size_t free_clean;  /* free extents without physical pages */
+    size_t slab;        /* in slabs */
+    size_t slab_free;   /* of that not handed out to threads */
+    size_t slab_blocks; /* free blocks in slabs */
+    size_t large;       /* in large blocks */
+    size_t metadata;    /* the library's own structures */
+    size_t threads;     /* that have a cache */
+    /* Calls counted with stats=full. A reallocation that moves a block of at most 256 KiB also counts
+     * as the allocation and the free that it consists of. */
+    uint64_t allocations;
     uint64_t frees;
     uint64_t reallocations;
     uint64_t foreign; /* pointers given to free or realloc that were not ours */
