@@ -17,6 +17,7 @@ enum {
     CAPACITY_SMALL_SIZE = 16 * 1024,   /* bytes a bin of blocks up to 4 KiB may grow to */
     CAPACITY_MEDIUM_SIZE = 256 * 1024, /* bytes a bin of greater blocks may grow to */
     CAPACITY_MAX = 256,                /* blocks a bin may grow to */
+    REFILL_GROWTH_SIZE = 4096,         /* bins of greater blocks grow when they run over only */
     COLLECT_INTERVAL = 64,             /* slow events between collections; a power of two */
     COLLECT_CLASSES = 8,               /* bins visited by one collection */
     PURGE_INTERVAL = 256,              /* slow events between looks at the clock; a power of two */
@@ -209,7 +210,9 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
         if (count == 0) {
             return NULL;
         }
-        grow_capacity(cache, object_class);
+        if (size_classes[object_class].size <= REFILL_GROWTH_SIZE) {
+            grow_capacity(cache, object_class);
+        }
     }
     cache->head[object_class] = *(void **)list;
     cache->room[object_class] = cache->capacity[object_class] - (int32_t)(count - 1);

@@ -93,7 +93,7 @@ void purge_tick(void) {
 }
 
 void purge_free(struct span *span, enum span_state state) {
-    enum { SLICES_BETWEEN_LOOKS = (1 << 18) / SLICE_SIZE };
+    enum { SLICES_BETWEEN_LOOKS = (1 << 20) / SLICE_SIZE };
     static _Atomic uint32_t slices_freed; /* (atomic: hint) since the last look at the clock */
     uint32_t freed = load_relaxed(&slices_freed) + span->slice_count;
     bool is_due = freed >= SLICES_BETWEEN_LOOKS;
