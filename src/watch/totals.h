@@ -16,8 +16,8 @@ struct totals {
     size_t large;       /* in large blocks */
     size_t metadata;    /* the library's own structures */
     size_t threads;     /* that have a cache */
-    /* Calls counted with stats=full. A reallocation that moves a block of at most 256 KiB also counts
-     * as the allocation and the free that it consists of. */
+    /* Calls counted with stats=full. A reallocation that moves a block of at most 256 KiB also
+     * counts as the allocation and the free that it consists of. */
     uint64_t allocations;
     uint64_t frees;
     uint64_t reallocations;
