@@ -6,15 +6,27 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Stdio};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
 use procfs::process::Process;
 use support::*;
 
 /// Starts a shell on primalloc, in a process group of its own, and waits for its first line.
+///
+/// A test that runs in the background of a script inherits an ignored SIGINT, which no shell can
+/// trap: the program begins with the default.
 fn start(shell_script: &str) -> (Child, BufReader<ChildStdout>, String) {
     let mut command = plain_tool();
     command.args(["run", "--", "sh", "-c", shell_script]).stdout(Stdio::piped()).process_group(0);
+    // SAFETY: signal() is async-signal-safe, and all that happens between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            for name in [Signal::SIGINT, Signal::SIGQUIT] {
+                signal(name, SigHandler::SigDfl)?;
+            }
+            Ok(())
+        });
+    }
     let mut tool = command.spawn().unwrap();
     let mut output = BufReader::new(tool.stdout.take().unwrap());
     let mut line = String::new();

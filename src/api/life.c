@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "objects/heap.h"
-#include "objects/thread_cache.h"
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/options.h"
@@ -59,7 +58,6 @@ __attribute__((constructor(101))) static void start(void) {
     if (!heap_read_options()) {
         return; /* a set-user-ID program: its environment is not to be trusted */
     }
-    thread_cache_apply_options();
     answer_launcher();
     char *preload = options.only_exe ? getenv("LD_PRELOAD") : NULL;
     if (preload) {

@@ -20,6 +20,8 @@ bool heap_read_options(void) {
     if (environment) {
         is_done = true;
         options_read(environment);
+        slab_initialise((unsigned)options.shards);
+        thread_cache_apply_options();
     }
     return is_done;
 }
@@ -27,10 +29,10 @@ bool heap_read_options(void) {
 void heap_initialise(void) {
     lock_acquire(&heap_lock, LOCK_HEAP);
     if (!load_relaxed(&heap_is_ready)) {
-        heap_read_options();
-        address_map_initialise();
         slab_initialise((unsigned)options.shards);
         thread_cache_initialise();
+        heap_read_options();
+        address_map_initialise();
         store_release(&heap_is_ready, true); /* order pair: ready */
     }
     lock_release(&heap_lock, LOCK_HEAP);

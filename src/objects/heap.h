@@ -15,7 +15,8 @@ PRIM_INLINE void heap_ensure(void) {
     }
 }
 
-/* Reads the options from the environment as soon as libc has one; true once that is done. */
+/* Reads the options from the environment as soon as libc has one, and applies them to what is
+ * already there; true once that is done. */
 bool heap_read_options(void);
 
 void heap_fork_prepare(void);
