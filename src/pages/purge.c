@@ -93,11 +93,15 @@ void purge_tick(void) {
 }
 
 void purge_free(struct span *span, enum span_state state) {
-    enum { SLICES_BETWEEN_LOOKS = (1 << 20) / SLICE_SIZE };
+    /* Both, because small spans are many and the clock costs as much as freeing a large one. */
+    enum { SLICES_BETWEEN_LOOKS = (1 << 20) / SLICE_SIZE, FREES_BETWEEN_LOOKS = 16 };
     static _Atomic uint32_t slices_freed; /* (atomic: hint) since the last look at the clock */
-    uint32_t freed = load_relaxed(&slices_freed) + span->slice_count;
-    bool is_due = freed >= SLICES_BETWEEN_LOOKS;
-    store_relaxed(&slices_freed, is_due ? 0 : freed);
+    static _Atomic uint32_t frees;        /* (atomic: hint) since then */
+    uint32_t slices = load_relaxed(&slices_freed) + (uint32_t)bits_min(span->slice_count, 1 << 20);
+    uint32_t count = load_relaxed(&frees) + 1;
+    bool is_due = slices >= SLICES_BETWEEN_LOOKS && count >= FREES_BETWEEN_LOOKS;
+    store_relaxed(&slices_freed, is_due ? 0 : slices);
+    store_relaxed(&frees, is_due ? 0 : count);
     page_heap_free(span, state);
     if (is_due) {
         purge_tick();

@@ -9,7 +9,7 @@
 
 #include "pages/span.h"
 
-/* Takes a BUSY span back and looks at the clock once for every mebibyte or so that was freed. */
+/* Takes a BUSY span back and looks at the clock once for every so many spans and mebibytes. */
 void purge_free(struct span *span, enum span_state state);
 
 /* Ends the running epoch if its time is over, purging what was idle. Called on slow paths. */
