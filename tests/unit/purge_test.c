@@ -144,8 +144,8 @@ static void test_delay(void **state) {
     assert_true(machine_clock_ms() - start >= 20);
 }
 
-/* Whoever frees much through purge_free sees to the epochs, too: every sixteen spans. What was freed
- * before the last look but one is purged by then. */
+/* Whoever frees much through purge_free sees to the epochs, too: every sixteen spans. What was
+ * freed before the last look but one is purged by then. */
 static void test_frees_look_at_the_clock(void **state) {
     (void)state;
     start_clean();
