@@ -188,7 +188,7 @@ static void note_slow_event(struct thread_cache *cache) {
 }
 
 bool thread_cache_is_only(void) {
-    return load_relaxed(&caches.count) <= 1;
+    return own_cache > EXITED && load_relaxed(&caches.count) == 1;
 }
 
 /* Only one thread allocates: then one shard keeps all slabs together. */

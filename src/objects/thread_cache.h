@@ -53,7 +53,7 @@ extern PRIM_HIDDEN PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible;
  * destructors or when there is no memory: then work with the slabs directly. */
 struct thread_cache *thread_cache_own(void);
 
-/* Whether no other thread has a cache. */
+/* Whether the calling thread has a cache and no other thread has one. */
 bool thread_cache_is_only(void);
 
 /* Fills the empty head of a bin and takes one block; NULL when there is no memory. */
