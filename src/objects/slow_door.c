@@ -42,9 +42,10 @@ PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class) {
 }
 
 /* Memory is out. Where a limit on address space is to blame, giving up the address map makes room
- * once: frees then take the slow door, but allocation goes on. */
+ * once: frees then take the slow door, but allocation goes on. Only a thread that has a cache can
+ * know that it is the only one, so it makes sure of its own first. */
 static PRIM_COLD bool make_room(void) {
-    return thread_cache_is_only() && address_map_abandon();
+    return thread_cache_own() && thread_cache_is_only() && address_map_abandon();
 }
 
 /* One block of a class, in whatever state the thread is. */
