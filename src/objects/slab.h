@@ -33,6 +33,13 @@ void slab_release(unsigned object_class, void *list);
 /* Gives slabs that hold no block at all to the page heap. */
 void slab_trim(void);
 
+/* Gives wholly free pages of slabs that are in use back to the system: all of them, or those that
+ * were idle since the last such call. Returns how many bytes. */
+size_t slab_purge(bool all);
+
+/* An estimate, without a lock, of the bytes that slab_purge could give back at most. */
+size_t slab_returnable_bytes(void);
+
 struct slab_totals {
     size_t slab_bytes; /* in slabs */
     size_t free_bytes; /* of them not handed out: free blocks, uncarved room and tails */

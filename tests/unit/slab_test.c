@@ -190,6 +190,18 @@ static void test_shards_steal(void **state) {
     slab_initialise(1);
 }
 
+/* What is returnable is about what lies in free blocks, and nothing when there are none. */
+static void test_returnable_bytes(void **state) {
+    (void)state;
+    unsigned object_class = size_class_of(64);
+    assert_int_equal(slab_returnable_bytes(), 0);
+    void *kept = leave_an_eighth(0, object_class, 8 * size_classes[object_class].capacity);
+    assert_int_equal(slab_returnable_bytes(), totals().free_blocks * 64);
+    slab_release(object_class, kept);
+    check_nothing_left();
+    assert_int_equal(slab_returnable_bytes(), 0);
+}
+
 static void test_shards_keep_apart(void **state) {
     (void)state;
     unsigned object_class = size_class_of(64);
@@ -274,6 +286,7 @@ int main(void) {
         cmocka_unit_test(test_blocks_are_disjoint),
         cmocka_unit_test(test_emptied_slabs_return),
         cmocka_unit_test(test_shards_steal),
+        cmocka_unit_test(test_returnable_bytes),
         cmocka_unit_test(test_shards_keep_apart),
         cmocka_unit_test(test_number_of_shards),
         cmocka_unit_test(test_threads),
