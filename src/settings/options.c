@@ -13,13 +13,13 @@ struct options options = {
 #undef OPTION
 };
 
-enum option_type { TYPE_BOOL, TYPE_SIZE, TYPE_TIME_MS, TYPE_CHOICE, TYPE_TEXT };
+enum option_type { TYPE_BOOL, TYPE_SIZE, TYPE_AUTO_SIZE, TYPE_TIME_MS, TYPE_CHOICE, TYPE_TEXT };
 
 /* One row of the table, as data. Text fields are arrays, not pointers, so that the table needs no
  * relocation and its pages stay shared and untouched until somebody sets an option. */
 struct option_row {
     char name[16];
-    char unit[16];
+    char unit[20];
     char sentence[88];
     uint16_t offset; /* of the value in struct options */
     uint8_t type;    /* enum option_type */
@@ -128,7 +128,7 @@ static bool parse_number(const char *text, size_t length, enum option_type type,
         factor = 1;
     } else if (type == TYPE_TIME_MS && same_word(suffix, rest, "s")) {
         factor = 1000;
-    } else if (type == TYPE_SIZE) {
+    } else if (type != TYPE_TIME_MS) {
         static const char units[] = "kmg";
         const char *unit = rest <= 3 ? strchr(units, lower(suffix[0])) : NULL;
         bool ends = rest == 1 || same_word(suffix + 1, rest - 1, "b") ||
@@ -172,6 +172,10 @@ static void set_option(const struct option_row *row, const char *text, size_t le
         return;
     }
     uint64_t value = 0;
+    if (row->type == TYPE_AUTO_SIZE && same_word(text, length, "auto")) {
+        *(uint64_t *)target = OPTION_AUTO;
+        return;
+    }
     bool is_word = row->type == TYPE_BOOL || row->type == TYPE_CHOICE;
     bool parsed = is_word ? parse_word(row, text, length, &value)
                           : parse_number(text, length, (enum option_type)row->type, &value);

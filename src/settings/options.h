@@ -10,9 +10,14 @@
 /* The C type behind each option type of the table. */
 typedef uint64_t option_BOOL;
 typedef uint64_t option_SIZE;
+typedef uint64_t option_AUTO_SIZE;
 typedef uint64_t option_TIME_MS;
 typedef uint64_t option_CHOICE;
 typedef const char *option_TEXT;
+
+#define OPTION_AUTO UINT64_MAX /* the value of an AUTO_SIZE left to the library */
+
+enum thp_choice { THP_AUTO, THP_ALWAYS, THP_NEVER }; /* options.thp */
 
 struct options {
 #define OPTION(name, type, initial, minimum, maximum, unit, sentence) option_##type name;

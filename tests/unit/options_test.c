@@ -2,7 +2,7 @@
 
 #include "unit/unit.h"
 
-enum row_type { BOOL, SIZE, TIME_MS, CHOICE, TEXT };
+enum row_type { BOOL, SIZE, AUTO_SIZE, TIME_MS, CHOICE, TEXT };
 
 struct row {
     const char *name;
@@ -86,16 +86,21 @@ static void test_defaults(void **state) {
     for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
         CHECK(value_of(&rows[i]) == rows[i].initial, "default of %s", rows[i].name);
         CHECK(rows[i].type == TEXT ||
+                  (rows[i].type == AUTO_SIZE && rows[i].initial == OPTION_AUTO) ||
                   (rows[i].minimum <= rows[i].initial && rows[i].initial <= rows[i].maximum),
               "default of %s is out of its own range", rows[i].name);
     }
+}
+
+static bool is_number(const struct row *row) {
+    return row->type == SIZE || row->type == AUTO_SIZE || row->type == TIME_MS;
 }
 
 static void test_ranges(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
         const struct row *row = &rows[i];
-        if (row->type == SIZE || row->type == TIME_MS) {
+        if (is_number(row)) {
             accept(row, row->minimum, "", 1);
             accept(row, row->maximum, "", 1);
             refuse_number(row, row->maximum + 1);
@@ -129,16 +134,20 @@ static void test_units(void **state) {
         const struct row *row = &rows[i];
         for (size_t j = 0; j < ARRAY_LENGTH(units); j++) {
             uint64_t value = row->minimum / units[j].factor + 1;
-            if (row->type == SIZE && strcmp(row->unit, "bytes") == 0 &&
+            if (row->type != TIME_MS && strcmp(row->unit, "bytes") == 0 &&
                 value * units[j].factor <= row->maximum) {
                 accept(row, value, units[j].suffix, units[j].factor);
             }
         }
-        if (row->type == SIZE) {
+        if (row->type == AUTO_SIZE) {
+            CHECK(set(row, "auto") == 0 && value_of(row) == OPTION_AUTO, "%s=auto", row->name);
+            refuse(row, "automatic");
+        }
+        if (row->type == SIZE || row->type == AUTO_SIZE) {
             refuse(row, "4Kx");
             refuse(row, "K");
             refuse(row, "8ms");
-            refuse(row, "17179869184G");
+            refuse(row, "17179869184G"); /* 2 to the 64th */
         }
         if (row->type == TIME_MS) {
             accept(row, 7, "ms", 1);

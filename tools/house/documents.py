@@ -16,17 +16,21 @@ UNITS = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
 
 def readable(value, unit):
     """A table's number as a person writes it: 33554432 bytes are 32 MiB."""
-    if unit == "bytes" and value.isdigit():
+    if unit == "bytes" and value.isdigit() and value != "0":
         for size, name in UNITS:
             if int(value) >= size and int(value) % size == 0:
                 return f"{int(value) // size} {name}"
-        return f"{value} bytes"
     return f"{value} {unit}".strip()
 
 
 def plain(text):
     """Text of a table cell in which brackets and bars are only themselves."""
     return text.replace("[", "\\[").replace("]", "\\]").replace("|", "\\|")
+
+
+def allowed_range(option):
+    low, high = (readable(option[bound], option["unit"]) for bound in ("minimum", "maximum"))
+    return f"{low} to {high}"
 
 
 def option_values(option):
@@ -39,8 +43,9 @@ def option_values(option):
     if kind == "CHOICE":
         words = unit.split("|")
         return f"`{words[int(option['default'])]}`", ", ".join(f"`{word}`" for word in words)
-    return (readable(option["default"], unit),
-            f"{readable(option['minimum'], unit)} to {readable(option['maximum'], unit)}")
+    if kind == "AUTO_SIZE":
+        return "`auto`", f"`auto`, or {allowed_range(option)}"
+    return readable(option["default"], unit), allowed_range(option)
 
 
 def options_document(tree):
