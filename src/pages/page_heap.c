@@ -9,6 +9,10 @@
  * address-space limits, large ones make few system calls. */
 enum { GROWTH_MIN = 1 << 20, GROWTH_MAX = 64 << 20, GROWTH_DIVISOR = 4 };
 
+enum {
+    RECENT_MIN = 16
+}; /* slices of a span worth keeping apart: 256 KiB, less is cached above us */
+
 struct page_heap page_heap;
 
 struct span *page_heap_split(struct span *span, size_t slice_count) {
@@ -54,6 +58,15 @@ void page_heap_insert(struct span *span, enum span_state state) {
     span = join(span, span_of_slice(span_end(span)), state);
     span_set_state(span, state);
     extent_set_insert(set_of(state), span);
+}
+
+void page_heap_settle(void) {
+    struct span *span = page_heap.recent;
+    if (span) {
+        page_heap.recent = NULL;
+        page_heap.dirty.slice_count -= span->slice_count;
+        page_heap_insert(span, SPAN_DIRTY);
+    }
 }
 
 /* Maps size bytes just below what we have, or else anywhere. Returns 0 when there is no room. */
@@ -112,46 +125,79 @@ static void note_low_water(void) {
 
 static struct span *best_fit(size_t slice_count) {
     struct span *span = extent_set_best_fit(&page_heap.dirty, slice_count);
+    if (!span && page_heap.recent) {
+        page_heap_settle();
+        span = extent_set_best_fit(&page_heap.dirty, slice_count);
+    }
     return span ? span : extent_set_best_fit(&page_heap.clean, slice_count);
 }
 
+/* The span freed last, if it is just what is asked for; else it joins the others, for a request of
+ * its kind. */
+static struct span *take_recent(size_t slice_count, size_t alignment) {
+    struct span *span = page_heap.recent;
+    if (!span || slice_count < RECENT_MIN) {
+        return NULL;
+    }
+    if (span->slice_count != slice_count || span->address & (alignment - 1)) {
+        page_heap_settle();
+        return NULL;
+    }
+    page_heap.recent = NULL;
+    page_heap.dirty.slice_count -= slice_count;
+    span->is_zero = false;
+    return span;
+}
+
+/* With the lock held: cuts an aligned BUSY span out of a free one. */
+static struct span *take_aligned(struct span *span, size_t slice_count, size_t alignment) {
+    enum span_state state = span_state(span);
+    page_heap_remove(span);
+    size_t head = (bits_round_up(span->address, alignment) - span->address) / SLICE_SIZE;
+    if (head) {
+        struct span *aligned = page_heap_split(span, head);
+        page_heap_insert(span, state);
+        span = aligned;
+    }
+    if (span->slice_count > slice_count) {
+        page_heap_insert(page_heap_split(span, slice_count), state);
+    }
+    return span;
+}
+
 struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
-    size_t alignment_slices = alignment / SLICE_SIZE;
-    size_t searched = slice_count + (alignment_slices > 1 ? alignment_slices - 1 : 0);
+    alignment = bits_max(alignment, SLICE_SIZE);
+    size_t searched = slice_count + alignment / SLICE_SIZE - 1;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    struct span *span = best_fit(searched);
-    if (!span && extend_heap(searched)) {
+    struct span *span = take_recent(slice_count, alignment);
+    if (!span) {
         span = best_fit(searched);
-    }
-    if (span) {
-        enum span_state state = span_state(span);
-        page_heap_remove(span);
-        size_t head =
-            (bits_round_up(span->address, bits_max(alignment, SLICE_SIZE)) - span->address) /
-            SLICE_SIZE;
-        if (head) {
-            struct span *aligned = page_heap_split(span, head);
-            page_heap_insert(span, state);
-            span = aligned;
+        if (!span && extend_heap(searched)) {
+            span = best_fit(searched);
         }
-        if (span->slice_count > slice_count) {
-            page_heap_insert(page_heap_split(span, slice_count), state);
-        }
-        note_low_water();
+        span = span ? take_aligned(span, slice_count, alignment) : NULL;
     }
+    note_low_water();
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     return span;
 }
 
 void page_heap_free(struct span *span, enum span_state state) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    page_heap_insert(span, state);
+    if (state == SPAN_DIRTY && span->slice_count >= RECENT_MIN) {
+        page_heap_settle();
+        page_heap.recent = span;
+        page_heap.dirty.slice_count += span->slice_count;
+    } else {
+        page_heap_insert(span, state);
+    }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
 }
 
 bool page_heap_grow(struct span *span, size_t slice_count) {
     size_t missing = slice_count - span->slice_count;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    page_heap_settle();
     struct span *next = span_of_slice(span_end(span));
     bool fits = next && (span_state(next) == SPAN_DIRTY || span_state(next) == SPAN_CLEAN) &&
                 next->slice_count >= missing;

@@ -2,7 +2,10 @@
  *
  * One lock (PAGE_HEAP) protects all of it. Free spans are CLEAN or DIRTY, coalesce with free
  * neighbours of the same state, and are reused best-fit, lowest address first; DIRTY ones first,
- * because their pages are resident already. How long DIRTY spans stay resident is purge.h's. */
+ * because their pages are resident already. How long DIRTY spans stay resident is purge.h's.
+ *
+ * The large span freed last waits unjoined: a program that takes and frees blocks of one size again
+ * and again gets it back without a search. */
 #ifndef PRIM_PAGES_PAGE_HEAP_H
 #define PRIM_PAGES_PAGE_HEAP_H
 
@@ -12,7 +15,8 @@
 struct page_heap {
     struct lock lock;
     struct extent_set clean;  /* (lock: PAGE_HEAP) CLEAN spans */
-    struct extent_set dirty;  /* (lock: PAGE_HEAP) DIRTY spans */
+    struct extent_set dirty;  /* (lock: PAGE_HEAP) DIRTY spans; counts the recent one as well */
+    struct span *recent;      /* (lock: PAGE_HEAP) the large span freed last, BUSY; or NULL */
     size_t dirty_low_water;   /* (lock: PAGE_HEAP) least dirty slices since the epoch began */
     size_t mapped_slices;     /* (lock: PAGE_HEAP) all address space; clean + dirty + in use */
     uintptr_t lowest_address; /* (lock: PAGE_HEAP) where the newest mapping begins; 0: none */
@@ -31,6 +35,9 @@ void page_heap_free(struct span *span, enum span_state state);
 /* Changes a LARGE span in place: grows it into a free neighbour, or frees its end. */
 bool page_heap_grow(struct span *span, size_t slice_count);
 void page_heap_shrink(struct span *span, size_t slice_count);
+
+/* With the lock held: puts the recent span to the others. */
+void page_heap_settle(void);
 
 /* With the lock held: puts a BUSY span into the set of the given state, joined with its
  * neighbours; takes a span out of its set and makes it BUSY; cuts off a BUSY span's end. */

@@ -86,6 +86,7 @@ void purge_tick(void) {
     if (now - page_heap.epoch_start_ms >= epoch_ms(now)) {
         size_t idle = page_heap.dirty_low_water;
         page_heap.epoch_start_ms = now;
+        page_heap_settle();
         purge_slices(idle);
         page_heap.dirty_low_water = page_heap.dirty.slice_count;
     }
@@ -110,6 +111,7 @@ void purge_free(struct span *span, enum span_state state) {
 
 size_t purge_all(size_t keep_bytes) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    page_heap_settle();
     size_t keep = keep_bytes / SLICE_SIZE;
     size_t idle = page_heap.dirty.slice_count > keep ? page_heap.dirty.slice_count - keep : 0;
     size_t purged = purge_slices(idle);

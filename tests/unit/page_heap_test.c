@@ -62,7 +62,8 @@ static void check_heap(void) {
     for (size_t i = 0; i < live_count; i++) {
         in_use += live[i].span->slice_count;
     }
-    CHECK(sum_of(dirty, dirty_count) == page_heap.dirty.slice_count, "slices of the dirty tree");
+    size_t recent = page_heap.recent ? page_heap.recent->slice_count : 0;
+    CHECK(sum_of(dirty, dirty_count) + recent == page_heap.dirty.slice_count, "dirty slices");
     CHECK(sum_of(clean, clean_count) == page_heap.clean.slice_count, "slices of the clean tree");
     CHECK(page_heap.clean.slice_count + page_heap.dirty.slice_count + in_use ==
               page_heap.mapped_slices,
@@ -72,13 +73,25 @@ static void check_heap(void) {
     CHECK(is_joined(clean, clean_count), "clean neighbours are apart");
 }
 
-/* Where the documented order of search ends: best fit, lowest address, dirty first; or 0. */
+/* Where the documented order of search ends: the span freed last if it is just the size, then best
+ * fit, lowest address, dirty first; or 0. */
 static uintptr_t expected_address(size_t slice_count) {
+    enum { RECENT_MIN = 16 };
+    if (page_heap.recent && slice_count >= RECENT_MIN) {
+        if (page_heap.recent->slice_count == slice_count) {
+            return page_heap.recent->address;
+        }
+        page_heap_settle(); /* as the page heap itself would before it searches */
+    }
     look_at_trees();
     for (size_t i = 0; i < dirty_count; i++) { /* smallest first, lowest address first */
         if (dirty[i].slice_count >= slice_count) {
             return dirty[i].address;
         }
+    }
+    if (page_heap.recent) {
+        page_heap_settle();
+        return expected_address(slice_count);
     }
     for (size_t i = 0; i < clean_count; i++) {
         if (clean[i].slice_count >= slice_count) {
@@ -128,6 +141,7 @@ static void free_one(size_t index) {
 
 /* The free slices that follow a span: a neighbour is clean or dirty, and grows are into one. */
 static size_t free_behind(const struct span *span) {
+    page_heap_settle();
     look_at_trees();
     for (size_t i = 0; i < dirty_count; i++) {
         if (dirty[i].address == span_end(span)) {
@@ -290,6 +304,28 @@ static void exchange_spans(unsigned number) {
     }
 }
 
+/* A span taken and freed again and again is the same one, and is joined to others when it is not
+ * what is asked for. */
+static void test_recent(void **state) {
+    (void)state;
+    struct span *span = page_heap_allocate(100, 0);
+    uintptr_t address = span->address;
+    for (int i = 0; i < 3; i++) {
+        page_heap_free(span, SPAN_DIRTY);
+        assert_ptr_equal(page_heap.recent, span);
+        check_heap();
+        span = page_heap_allocate(100, 0);
+        assert_int_equal(span->address, address);
+        assert_false(span->is_zero);
+    }
+    page_heap_free(span, SPAN_DIRTY);
+    struct span *other = page_heap_allocate(99, 0);
+    assert_null(page_heap.recent);
+    page_heap_free(other, SPAN_DIRTY);
+    page_heap_settle();
+    check_heap();
+}
+
 static void test_threads(void **state) {
     (void)state;
     unit_run_threads(THREADS, exchange_spans);
@@ -301,7 +337,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_walk), cmocka_unit_test(test_coalescing),
         cmocka_unit_test(test_states),      cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_recent),      cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("page heap", tests, NULL, NULL);
 }
