@@ -13,7 +13,7 @@ struct text_file {
     int descriptor;
     unsigned next;   /* first byte of the buffer not yet handed out; next <= length */
     unsigned length; /* bytes in the buffer */
-    char buffer[256];
+    char buffer[512];
 };
 
 /* False, and then there is nothing to be closed, if there is no such file for us. */
