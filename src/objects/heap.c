@@ -20,7 +20,6 @@ bool heap_read_options(void) {
     if (environment) {
         is_done = true;
         options_read(environment);
-        slab_initialise((unsigned)options.shards);
         thread_cache_apply_options();
     }
     return is_done;
@@ -29,7 +28,6 @@ bool heap_read_options(void) {
 void heap_initialise(void) {
     lock_acquire(&heap_lock, LOCK_HEAP);
     if (!load_relaxed(&heap_is_ready)) {
-        slab_initialise((unsigned)options.shards);
         thread_cache_initialise();
         heap_read_options();
         address_map_initialise();

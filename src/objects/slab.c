@@ -42,15 +42,16 @@ struct shard {
 static struct shard first_shard;
 static _Atomic(struct shard *) shards[SHARD_MAX] = {&first_shard}; /* (atomic: shard table) */
 static struct lock shards_lock;
-static unsigned shard_count = 1; /* (const after initialisation) */
+static _Atomic unsigned shard_count = 1; /* (atomic: hint) any value up to SHARD_MAX will do */
 
 void slab_initialise(unsigned wanted) {
     unsigned count = wanted ? wanted : machine_processor_count();
-    shard_count = count < SHARD_MAX ? count : SHARD_MAX;
+    store_relaxed(&shard_count, count < SHARD_MAX ? count : SHARD_MAX);
 }
 
 unsigned slab_current_shard(void) {
-    return shard_count == 1 ? 0 : machine_processor() % shard_count;
+    unsigned count = load_relaxed(&shard_count);
+    return count == 1 ? 0 : machine_processor() % count;
 }
 
 static struct shard *make_shard(unsigned index) {
@@ -262,9 +263,9 @@ static void move_slab(struct slab_set *from, struct slab_set *to, unsigned to_sh
 static bool steal_slab(struct slab_set *set, unsigned shard, unsigned object_class) {
     uint32_t plenty = size_classes[object_class].capacity;
     bool found = false;
-    for (unsigned i = 1; i < shard_count && !found; i++) {
+    for (unsigned i = 1, all = load_relaxed(&shard_count); i < all && !found; i++) {
         struct shard *other =
-            load_acquire(&shards[(shard + i) % shard_count]); /* order pair: shard table */
+            load_acquire(&shards[(shard + i) % all]); /* order pair: shard table */
         struct slab_set *victim = other ? &other->sets[object_class] : NULL;
         if (!victim || victim == set || load_relaxed(&victim->free_count) < plenty) {
             continue;

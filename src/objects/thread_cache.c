@@ -294,6 +294,7 @@ static struct thread_cache *new_cache(void) {
 static PRIM_NOINLINE struct thread_cache *make_cache(void) {
     lock_acquire(&caches.lock, LOCK_CACHES);
     struct thread_cache *cache = caches.unused;
+    unsigned others = 0;
     if (cache) {
         list_remove(&caches.unused, cache);
     } else {
@@ -301,9 +302,12 @@ static PRIM_NOINLINE struct thread_cache *make_cache(void) {
     }
     if (cache) {
         list_insert(&caches.active, cache);
-        add_relaxed(&caches.count, 1);
+        others = add_relaxed(&caches.count, 1);
     }
     lock_release(&caches.lock, LOCK_CACHES);
+    if (others == 1) { /* until now one thread was alone, and its shard enough */
+        slab_initialise((unsigned)options.shards);
+    }
     if (cache) {
         own_cache = cache;
         show(cache);

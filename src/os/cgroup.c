@@ -43,7 +43,7 @@ struct look {
     char word[WORD_ROOM];
 };
 
-/* Reads up to one of two bytes or the line's end, which it returns. What does not fit is dropped. */
+/* Reads up to one of two bytes or the line's end, which it returns; drops what does not fit. */
 static int read_field(struct text_file *file, int end, int other_end, char *text, size_t room) {
     size_t length = 0;
     int byte = text_file_byte(file);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "os/cgroup.h"
 
 unsigned machine_processor_count(void) {
     static _Atomic unsigned known_count; /* (atomic: any thread computes the same value) */
@@ -22,6 +23,8 @@ unsigned machine_processor_count(void) {
         for (long word = 0; word < bytes / (long)sizeof mask[0]; word++) {
             count += (unsigned)__builtin_popcountl(mask[word]);
         }
+        unsigned quota = count > 1 ? cgroup_processor_count("") : 0;
+        count = quota && quota < count ? quota : count;
         count = count ? count : 1;
         store_relaxed(&known_count, count);
     }

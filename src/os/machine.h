@@ -4,7 +4,8 @@
 
 #include "base/compiler.h"
 
-/* How many processors this process may run on; at least 1. Asked once, at the first call. */
+/* How many processors this process may keep busy: the least of its affinity and of its control
+ * group's quota, rounded up; at least 1. Asked once, at the first call. */
 unsigned machine_processor_count(void);
 
 /* The processor that the calling thread runs on; may be out of date when it returns, and may be

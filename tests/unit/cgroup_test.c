@@ -181,8 +181,8 @@ static const struct scene scenes[] = {
      NONE,
      3},
     {"kubernetes, version 2, with systemd's names",
-     "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/cri-containerd-" ID
-     ".scope\n",
+     "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/"
+     "cri-containerd-" ID ".scope\n",
      V2_MOUNT,
      {{"sys/fs/cgroup/kubepods.slice/memory.max", "8589934592\n"},
       {"sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/"

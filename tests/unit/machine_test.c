@@ -1,21 +1,126 @@
 #include "os/machine.h"
 
 #include <sched.h>
+#include <stdarg.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "os/cgroup.h"
+#include "primalloc.h"
 #include "unit/unit.h"
+
+static unsigned pretended_processors; /* 0: what the kernel says */
+static unsigned affinity_questions;
+
+#if defined(__x86_64__)
+enum { IS_INTERPOSED = true };
+
+static long forward(long number, const long *arguments) {
+    register long fourth __asm__("r10") = arguments[3];
+    register long fifth __asm__("r8") = arguments[4];
+    register long sixth __asm__("r9") = arguments[5];
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "0"(number), "D"(arguments[0]), "S"(arguments[1]), "d"(arguments[2]),
+                       "r"(fourth), "r"(fifth), "r"(sixth)
+                     : "rcx", "r11", "memory");
+    if (result < 0 && result > -4096) {
+        errno = (int)-result;
+        return -1;
+    }
+    return result;
+}
+
+/* In place of libc's: a machine of any size, as the kernel would describe it. */
+long syscall(long number, ...) {
+    long arguments[6];
+    va_list list;
+    va_start(list, number);
+    for (size_t i = 0; i < ARRAY_LENGTH(arguments); i++) {
+        arguments[i] = va_arg(list, long);
+    }
+    va_end(list);
+    if (number != SYS_sched_getaffinity) {
+        return forward(number, arguments);
+    }
+    affinity_questions++;
+    if (pretended_processors == 0) {
+        return forward(number, arguments);
+    }
+    size_t bytes = (pretended_processors + 63) / 64 * 8;
+    if ((size_t)arguments[1] < bytes) {
+        errno = EINVAL;
+        return -1;
+    }
+    unsigned char *mask = (unsigned char *)arguments[2];
+    memset(mask, 0, bytes);
+    for (unsigned i = 0; i < pretended_processors; i++) {
+        mask[i / 8] |= (unsigned char)(1 << i % 8);
+    }
+    return (long)bytes;
+}
+#else
+enum { IS_INTERPOSED = false };
+#endif
+
+static void expect_processors(unsigned allowed) {
+    unsigned quota = cgroup_processor_count("");
+    unsigned expected = quota && quota < allowed ? quota : allowed;
+    errno = ERRNO_MARK;
+    unsigned count = machine_processor_count();
+    CHECK(count == expected, "%u processors, not %u", count, expected);
+    CHECK(machine_processor_count() == expected, "not the same again");
+    CHECK(errno == ERRNO_MARK, "errno is %d", errno);
+}
+
+static void count_on_a_large_machine(void) {
+    pretended_processors = 5000;
+    expect_processors(5000);
+}
+
+static void count_on_a_small_machine(void) {
+    pretended_processors = 1;
+    expect_processors(1);
+}
+
+/* Each in a child, because the number is asked for once. */
+static void test_other_machines(void **state) {
+    (void)state;
+    if (!IS_INTERPOSED) {
+        skip();
+    }
+    assert_int_equal(unit_signal_of(count_on_a_large_machine), 0);
+    assert_int_equal(unit_signal_of(count_on_a_small_machine), 0);
+}
+
+static void allocate_some(unsigned number) {
+    for (size_t i = 0; i < 1000; i++) {
+        prim_free(opaque(prim_malloc(i * 10 + number)));
+    }
+}
+
+/* A process of one thread never asks how many processors there are, others do so once. */
+static void test_the_question_is_put_late(void **state) {
+    (void)state;
+    if (!IS_INTERPOSED) {
+        skip();
+    }
+    assert_int_equal(affinity_questions, 0);
+    allocate_some(0);
+    assert_int_equal(affinity_questions, 0);
+    unit_run_threads(4, allocate_some);
+    assert_int_equal(affinity_questions, 1);
+    unit_run_threads(4, allocate_some);
+    assert_int_equal(affinity_questions, 1);
+}
 
 static void test_processor_count(void **state) {
     (void)state;
     cpu_set_t allowed;
-    errno = ERRNO_MARK;
-    unsigned count = machine_processor_count();
-    assert_int_equal(errno, ERRNO_MARK);
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    assert_int_equal(count, CPU_COUNT(&allowed));
-    assert_int_equal(machine_processor_count(), count);
+    expect_processors((unsigned)CPU_COUNT(&allowed));
 }
 
 /* A thread that may run on one processor only is told that one. */
@@ -61,8 +166,8 @@ static void test_clock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_processor_count),
-        cmocka_unit_test(test_processor),
+        cmocka_unit_test(test_other_machines),  cmocka_unit_test(test_the_question_is_put_late),
+        cmocka_unit_test(test_processor_count), cmocka_unit_test(test_processor),
         cmocka_unit_test(test_clock),
     };
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
