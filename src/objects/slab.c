@@ -264,9 +264,8 @@ static bool steal_slab(struct slab_set *set, unsigned shard, unsigned object_cla
     uint32_t plenty = size_classes[object_class].capacity;
     bool found = false;
     for (unsigned i = 1, all = load_relaxed(&shard_count); i < all && !found; i++) {
-        struct shard *other =
-            load_acquire(&shards[(shard + i) % all]); /* order pair: shard table */
-        struct slab_set *victim = other ? &other->sets[object_class] : NULL;
+        struct shard *from = load_acquire(&shards[(shard + i) % all]); /* order pair: shard table */
+        struct slab_set *victim = from ? &from->sets[object_class] : NULL;
         if (!victim || victim == set || load_relaxed(&victim->free_count) < plenty) {
             continue;
         }
