@@ -15,7 +15,9 @@ PRIM_EXPORT int prim_malloc_trim(size_t pad) {
         thread_cache_flush(cache);
     }
     slab_trim();
-    return purge_all(pad) > 0;
+    size_t returned = slab_purge(true);
+    returned += purge_all(pad);
+    return returned > 0;
 }
 
 PRIM_EXPORT int prim_mallopt(int parameter, int value) {

@@ -8,6 +8,7 @@
 #include "pages/address_map.h"
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
+#include "pages/purge.h"
 #include "settings/options.h"
 
 _Atomic bool heap_is_ready;
@@ -37,6 +38,7 @@ void heap_initialise(void) {
 }
 
 void heap_fork_prepare(void) {
+    purge_fork_prepare();
     lock_acquire_unranked(&heap_lock);
     thread_cache_fork_prepare();
     slab_fork_prepare();
@@ -50,6 +52,7 @@ void heap_fork_parent(void) {
     slab_fork_parent();
     thread_cache_fork_parent();
     lock_release_unranked(&heap_lock);
+    purge_fork_parent();
 }
 
 void heap_fork_child(void) {
@@ -58,4 +61,5 @@ void heap_fork_child(void) {
     slab_fork_child();
     thread_cache_fork_child();
     lock_reset(&heap_lock);
+    purge_fork_child();
 }

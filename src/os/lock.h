@@ -58,6 +58,11 @@ PRIM_INLINE bool lock_try_acquire_unranked(struct lock *lock) {
     return compare_exchange_acquire(&lock->word, &expected, 1); /* order pair: lock */
 }
 
+/* For a holder that can do the rest of its work another time. */
+PRIM_INLINE bool lock_is_wanted(struct lock *lock) {
+    return load_relaxed(&lock->word) == 2;
+}
+
 PRIM_INLINE void lock_release(struct lock *lock, enum lock_rank rank) {
     lock_rank_left(rank);
     lock_release_unranked(lock);

@@ -97,6 +97,25 @@ bool memory_purge(void *address, size_t size) {
     return done;
 }
 
+size_t memory_resident(void *address, size_t size) {
+    enum { PAGES_AT_ONCE = 512 };
+    unsigned char pages[PAGES_AT_ONCE]; /* the stack may be small */
+    size_t page_size = memory_page_size();
+    size_t resident = 0;
+    int saved_errno = errno;
+    for (size_t done = 0; done < size; done += PAGES_AT_ONCE * page_size) {
+        size_t rest = size - done;
+        size_t part = rest < PAGES_AT_ONCE * page_size ? rest : PAGES_AT_ONCE * page_size;
+        if (syscall(SYS_mincore, (char *)address + done, part, pages) == 0) {
+            for (size_t i = 0; i < part / page_size; i++) {
+                resident += pages[i] & 1;
+            }
+        }
+    }
+    errno = saved_errno;
+    return resident * page_size;
+}
+
 bool memory_move(void *from, void *to, size_t size) {
     int saved_errno = errno;
     void *result = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);

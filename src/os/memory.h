@@ -31,6 +31,9 @@ void memory_unmap(void *address, size_t size);
  * false when the kernel refuses (locked pages), and then the contents are unspecified. */
 bool memory_purge(void *address, size_t size);
 
+/* How many bytes of the range hold physical pages. */
+size_t memory_resident(void *address, size_t size);
+
 /* Moves the physical pages of [from, from + size) to [to, to + size), whose own are given back.
  * The source stays mapped and reads as zero. False, with nothing changed, on kernels before 5.7. */
 bool memory_move(void *from, void *to, size_t size);

@@ -6,7 +6,7 @@
 
 void extent_set_insert(struct extent_set *set, struct span *span) {
     size_t size = span->slice_count;
-    set->slice_count += size;
+    extent_set_count(set, (ptrdiff_t)size);
     if (size <= EXACT_MAX) {
         extent_tree_insert(&set->exact[size], span);
         set->occupied |= (uint64_t)1 << size;
@@ -17,7 +17,7 @@ void extent_set_insert(struct extent_set *set, struct span *span) {
 
 void extent_set_remove(struct extent_set *set, struct span *span) {
     size_t size = span->slice_count;
-    set->slice_count -= size;
+    extent_set_count(set, -(ptrdiff_t)size);
     if (size <= EXACT_MAX) {
         extent_tree_remove(&set->exact[size], span);
         if (!set->exact[size]) {
@@ -44,4 +44,21 @@ struct span *extent_set_largest(const struct extent_set *set) {
         return extent_tree_largest(set->greater);
     }
     return set->occupied ? extent_tree_largest(set->exact[bits_highest(set->occupied)]) : NULL;
+}
+
+struct span *extent_set_before(const struct extent_set *set, size_t slice_count,
+                               uintptr_t address) {
+    struct span *span;
+    if (slice_count > EXACT_MAX) {
+        span = extent_tree_before(set->greater, slice_count, address);
+        slice_count = EXACT_MAX + 1;
+    } else {
+        span = extent_tree_before(set->exact[slice_count], slice_count, address);
+    }
+    if (span) {
+        return span;
+    }
+    uint64_t smaller = slice_count > EXACT_MAX ? set->occupied
+                                               : set->occupied & (((uint64_t)1 << slice_count) - 1);
+    return smaller ? extent_tree_largest(set->exact[bits_highest(smaller)]) : NULL;
 }

@@ -14,8 +14,13 @@ struct extent_set {
     uint64_t occupied;                 /* bit n: exact[n] is not empty; bit 0 is not used */
     struct span *exact[EXACT_MAX + 1]; /* trees of spans of exactly n slices */
     struct span *greater;              /* the tree of all others */
-    size_t slice_count;                /* in all spans of the set */
+    _Atomic size_t slice_count;        /* (atomic: hint) in all spans; written as the set is */
 };
+
+/* Counts slices that belong to the set without being in it. */
+PRIM_INLINE void extent_set_count(struct extent_set *set, ptrdiff_t slices) {
+    store_relaxed(&set->slice_count, load_relaxed(&set->slice_count) + (size_t)slices);
+}
 
 void extent_set_insert(struct extent_set *set, struct span *span);
 void extent_set_remove(struct extent_set *set, struct span *span);
@@ -25,5 +30,9 @@ struct span *extent_set_best_fit(const struct extent_set *set, size_t slice_coun
 
 /* The largest span, at the highest address among equals; NULL in an empty set. */
 struct span *extent_set_largest(const struct extent_set *set);
+
+/* The largest span, at the highest address among equals, of those that come before one of this size
+ * at this address; NULL if there is none. A walk from the largest down that lets the set change. */
+struct span *extent_set_before(const struct extent_set *set, size_t slice_count, uintptr_t address);
 
 #endif

@@ -81,3 +81,17 @@ struct span *extent_tree_largest(struct span *root) {
     }
     return root;
 }
+
+struct span *extent_tree_before(struct span *root, size_t slice_count, uintptr_t address) {
+    struct span *last = NULL;
+    while (root) {
+        if (root->slice_count < slice_count ||
+            (root->slice_count == slice_count && root->address < address)) {
+            last = root;
+            root = root->right;
+        } else {
+            root = root->left;
+        }
+    }
+    return last;
+}

@@ -64,7 +64,7 @@ void page_heap_settle(void) {
     struct span *span = page_heap.recent;
     if (span) {
         page_heap.recent = NULL;
-        page_heap.dirty.slice_count -= span->slice_count;
+        extent_set_count(&page_heap.dirty, -(ptrdiff_t)span->slice_count);
         page_heap_insert(span, SPAN_DIRTY);
     }
 }
@@ -120,7 +120,8 @@ static bool extend_heap(size_t slice_count) {
 
 /* To be called after every operation that takes dirty slices for good. */
 static void note_low_water(void) {
-    page_heap.dirty_low_water = bits_min(page_heap.dirty_low_water, page_heap.dirty.slice_count);
+    page_heap.dirty_low_water =
+        bits_min(page_heap.dirty_low_water, load_relaxed(&page_heap.dirty.slice_count));
 }
 
 static struct span *best_fit(size_t slice_count) {
@@ -144,7 +145,7 @@ static struct span *take_recent(size_t slice_count, size_t alignment) {
         return NULL;
     }
     page_heap.recent = NULL;
-    page_heap.dirty.slice_count -= slice_count;
+    extent_set_count(&page_heap.dirty, -(ptrdiff_t)slice_count);
     span->is_zero = false;
     return span;
 }
@@ -187,7 +188,7 @@ void page_heap_free(struct span *span, enum span_state state) {
     if (state == SPAN_DIRTY && span->slice_count >= RECENT_MIN) {
         page_heap_settle();
         page_heap.recent = span;
-        page_heap.dirty.slice_count += span->slice_count;
+        extent_set_count(&page_heap.dirty, (ptrdiff_t)span->slice_count);
     } else {
         page_heap_insert(span, state);
     }

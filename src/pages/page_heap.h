@@ -20,7 +20,6 @@ struct page_heap {
     size_t dirty_low_water;   /* (lock: PAGE_HEAP) least dirty slices since the epoch began */
     size_t mapped_slices;     /* (lock: PAGE_HEAP) all address space; clean + dirty + in use */
     uintptr_t lowest_address; /* (lock: PAGE_HEAP) where the newest mapping begins; 0: none */
-    uint64_t epoch_start_ms;  /* (lock: PAGE_HEAP) of the running purge epoch */
 };
 
 extern PRIM_HIDDEN struct page_heap page_heap;

@@ -4,93 +4,272 @@
 #include "base/bits.h"
 #include "os/machine.h"
 #include "os/memory.h"
-#include "pages/page_heap.h"
 #include "settings/options.h"
 
-/* With the lock held: cuts what the page size cannot purge off a BUSY span's ends and puts it
- * back as dirty. Returns NULL when nothing is left. */
-static struct span *trim_to_pages(struct span *span) {
-    size_t page = bits_max(memory_page_size(), SLICE_SIZE);
-    uintptr_t start = bits_round_up(span->address, page);
-    uintptr_t end = bits_round_down(span_end(span), page);
-    if (start >= end) {
-        page_heap_insert(span, SPAN_DIRTY);
-        return NULL;
+enum {
+    BLOCK_SHIFT = 21, /* 2 MiB: a huge page */
+    BLOCK_SIZE = 1 << BLOCK_SHIFT,
+    BATCH_SIZE = 16 << 20, /* a system call of about a millisecond */
+    AGE_COUNT = 4096,      /* 8 GiB of heap before two blocks share an age: the younger one's */
+    REFUSALS_MAX = 8,      /* locked pages: try elsewhere so many times */
+    SMALL_HEAP = 32 << 20, /* no huge pages here, so none to keep whole */
+};
+
+static struct {
+    struct lock lock;
+    uint64_t epoch_start_ms;     /* (lock: PURGE) of the running epoch */
+    uint64_t first_look_ms;      /* (lock: PURGE) when the process was young; 0: not yet */
+    uint16_t epoch_generation;   /* (lock: PURGE) generation that the epoch began with */
+    uint16_t window_generation;  /* (lock: PURGE) generation that the window began with */
+    _Atomic uint16_t generation; /* (atomic: hint; written under PURGE) counts epochs, windows */
+    _Atomic bool keeps_ages;     /* (atomic: hint) a window was opened once */
+    _Atomic uint16_t freed_in[AGE_COUNT]; /* (atomic: hint) generation of a block's last free */
+} purge;
+
+/* What to purge, and how far we are. */
+struct search {
+    size_t left;              /* slices still to be purged */
+    uint16_t since;           /* blocks freed in this generation or later are not idle */
+    bool is_for_all;          /* idle or not */
+    bool is_for_any_part;     /* parts of blocks are idle by their number, whichever they are */
+    bool counts_resident;     /* purged is what was resident */
+    bool is_for_whole;        /* whole blocks only */
+    bool may_cut;             /* parts of whole blocks may go in the end */
+    unsigned refusals;        /* by the kernel */
+    size_t cursor_slices;     /* the walk goes on before a span of this size */
+    uintptr_t cursor_address; /* at this address */
+    size_t purged;            /* bytes */
+};
+
+struct piece {
+    uintptr_t start;
+    uintptr_t end; /* start == end: nothing */
+};
+
+static _Atomic uint16_t *age_of(uintptr_t address) {
+    return &purge.freed_in[(address >> BLOCK_SHIFT) % AGE_COUNT];
+}
+
+/* With PURGE held: from now on frees leave a mark that is not before the one returned. */
+static uint16_t next_generation(void) {
+    uint16_t next = (uint16_t)(load_relaxed(&purge.generation) + 1);
+    store_relaxed(&purge.generation, next);
+    return next;
+}
+
+static uint16_t mark_freed(uintptr_t start, uintptr_t end) {
+    uint16_t now = load_relaxed(&purge.generation);
+    for (uintptr_t at = bits_round_down(start, BLOCK_SIZE); at < end; at += BLOCK_SIZE) {
+        store_relaxed(age_of(at), now);
     }
-    if (end < span_end(span)) {
-        page_heap_insert(page_heap_split(span, (end - span->address) / SLICE_SIZE), SPAN_DIRTY);
+    return now;
+}
+
+static bool is_idle(uintptr_t address, const struct search *search) {
+    return !load_relaxed(&purge.keeps_ages) ||
+           (int16_t)(load_relaxed(age_of(address)) - search->since) < 0;
+}
+
+static bool may_go(uintptr_t address, bool is_whole, const struct search *search) {
+    if (search->is_for_all) {
+        return true;
     }
-    if (start > span->address) {
-        struct span *inner = page_heap_split(span, (start - span->address) / SLICE_SIZE);
+    if (is_whole) {
+        return (search->is_for_whole || search->may_cut) && is_idle(address, search);
+    }
+    return search->is_for_any_part || is_idle(address, search);
+}
+
+static size_t unit_of(const struct search *search) {
+    return search->is_for_whole ? (size_t)BLOCK_SIZE : bits_max(memory_page_size(), SLICE_SIZE);
+}
+
+/* The highest piece of the span that may go, of a batch at most. */
+static struct piece find_piece(const struct span *span, const struct search *search) {
+    uintptr_t low = bits_round_up(span->address, unit_of(search));
+    uintptr_t at = bits_round_down(span_end(span), unit_of(search));
+    struct piece piece = {0, 0};
+    while (at > low && piece.end - piece.start < BATCH_SIZE) {
+        uintptr_t start = bits_max(low, bits_round_down(at - 1, BLOCK_SIZE));
+        if (may_go(start, at - start == BLOCK_SIZE, search)) {
+            piece.end = piece.end ? piece.end : at;
+            piece.start = start;
+        } else if (piece.end) {
+            break;
+        }
+        at = start;
+    }
+    return piece;
+}
+
+/* Cuts a piece to what is left to purge, in favour of its low end, which is reused first. */
+static struct piece cut_piece(struct piece piece, const struct search *search) {
+    size_t slices = (piece.end - piece.start) / SLICE_SIZE;
+    size_t kept = slices > search->left ? slices - search->left : 0;
+    piece.start += bits_round_up(kept * SLICE_SIZE, unit_of(search));
+    return piece;
+}
+
+/* With the page heap's lock held: takes the piece out of a DIRTY span. */
+static struct span *take_piece(struct span *span, struct piece piece) {
+    page_heap_remove(span);
+    if (piece.end < span_end(span)) {
+        size_t kept = (piece.end - span->address) / SLICE_SIZE;
+        page_heap_insert(page_heap_split(span, kept), SPAN_DIRTY);
+    }
+    if (piece.start > span->address) {
+        size_t kept = (piece.start - span->address) / SLICE_SIZE;
+        struct span *inner = page_heap_split(span, kept);
         page_heap_insert(span, SPAN_DIRTY);
         span = inner;
     }
     return span;
 }
 
-/* With the lock held, which it drops around the system call: purges at most slice_count slices of
- * the largest dirty span. Returns how many; 0 when nothing can be purged. */
-static size_t purge_one(size_t slice_count) {
-    struct span *span = extent_set_largest(&page_heap.dirty);
-    if (!span) {
-        return 0;
-    }
-    page_heap_remove(span);
-    if (span->slice_count > slice_count) { /* keep the low end: it is reused first */
-        struct span *high = page_heap_split(span, span->slice_count - slice_count);
-        page_heap_insert(span, SPAN_DIRTY);
-        span = high;
-    }
-    span = trim_to_pages(span);
-    if (!span) {
-        return 0;
-    }
-    size_t purged = span->slice_count;
+/* With both locks held, dropping the page heap's around the system call. */
+static void purge_piece(struct span *span, struct piece piece, struct search *search) {
+    size_t cursor_slices = span->slice_count;
+    uintptr_t cursor_address = span->address;
+    span = take_piece(span, piece);
+    size_t size = span_size(span);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
-    bool done = memory_purge((void *)span->address, span_size(span));
+    void *pages = (void *)piece.start;
+    size_t resident = search->counts_resident ? memory_resident(pages, size) : size;
+    bool done = memory_purge(pages, size);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap_insert(span, done ? SPAN_CLEAN : SPAN_DIRTY);
-    return done ? purged : 0;
-}
-
-static size_t purge_slices(size_t slice_count) {
-    size_t total = 0;
-    while (total < slice_count) {
-        size_t purged = purge_one(slice_count - total);
-        if (purged == 0) {
-            break;
-        }
-        total += purged;
+    if (done) {
+        search->left -= size / SLICE_SIZE;
+        search->purged += resident;
+    } else { /* joined again with what it was cut from: go on with what comes before that */
+        search->refusals++;
+        search->cursor_slices = cursor_slices;
+        search->cursor_address = cursor_address;
     }
-    return total;
 }
 
-/* With the lock held: how long the running epoch lasts. Most processes end within one delay; in
- * that time epochs are short, so that these too return what they left behind. */
+/* With both locks held: walks the dirty spans from the largest down. What is left of a span after a
+ * piece was taken out is smaller than it was, so the walk meets it again. */
+static void walk(struct search *search) {
+    enum { STEPS_UNDER_LOCK = 64 };
+    size_t least = unit_of(search) / SLICE_SIZE;
+    search->cursor_slices = SIZE_MAX;
+    search->cursor_address = 0;
+    for (unsigned steps = 1; search->left && search->refusals < REFUSALS_MAX; steps++) {
+        struct span *span =
+            extent_set_before(&page_heap.dirty, search->cursor_slices, search->cursor_address);
+        if (!span || span->slice_count < least) {
+            return;
+        }
+        struct piece piece = find_piece(span, search);
+        if (piece.start < piece.end) {
+            piece = cut_piece(piece, search);
+            if (piece.start >= piece.end) { /* a whole one is there, and too large for today */
+                search->left = search->may_cut ? search->left : 0;
+                return;
+            }
+            purge_piece(span, piece, search);
+            if (!search->is_for_all && lock_is_wanted(&purge.lock)) { /* the rest can wait */
+                search->left = 0;
+            }
+        } else {
+            search->cursor_slices = span->slice_count;
+            search->cursor_address = span->address;
+            if (steps % STEPS_UNDER_LOCK == 0) {
+                lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+                lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+            }
+        }
+    }
+}
+
+/* With both locks held. */
+static void purge_found(struct search *search) {
+    page_heap_settle();
+    search->may_cut = search->is_for_all || page_heap.mapped_slices < SMALL_HEAP / SLICE_SIZE;
+    search->is_for_whole = true;
+    walk(search);
+    search->is_for_whole = false;
+    walk(search);
+    page_heap.dirty_low_water =
+        bits_min(page_heap.dirty_low_water, load_relaxed(&page_heap.dirty.slice_count));
+}
+
+/* With PURGE held: how long the running epoch lasts. Most processes end within one delay; in that
+ * time epochs are short, so that these too return what they left behind. */
 static uint64_t epoch_ms(uint64_t now) {
     enum { YOUNG_DIVISOR = 8 };
-    static uint64_t first_look_ms; /* (lock: PAGE_HEAP) */
-    if (first_look_ms == 0) {
-        first_look_ms = now;
+    if (purge.first_look_ms == 0) {
+        purge.first_look_ms = now;
     }
-    bool is_young = now - first_look_ms < options.purge_delay;
+    bool is_young = now - purge.first_look_ms < options.purge_delay;
     return is_young ? options.purge_delay / YOUNG_DIVISOR : options.purge_delay;
 }
 
+/* With PURGE held. */
+static void end_epoch(uint64_t now) {
+    struct search search = {.since = purge.epoch_generation, .is_for_any_part = true};
+    purge.epoch_start_ms = now;
+    purge.epoch_generation = next_generation();
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    search.left = page_heap.dirty_low_water;
+    purge_found(&search);
+    page_heap.dirty_low_water = load_relaxed(&page_heap.dirty.slice_count);
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}
+
 void purge_tick(void) {
-    if (!options.purge) {
-        return;
+    if (!options.purge || !lock_try_acquire_unranked(&purge.lock)) {
+        return; /* somebody else is at it, or a fork is */
     }
     uint64_t now = machine_clock_ms();
-    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    if (now - page_heap.epoch_start_ms >= epoch_ms(now)) {
-        size_t idle = page_heap.dirty_low_water;
-        page_heap.epoch_start_ms = now;
-        page_heap_settle();
-        purge_slices(idle);
-        page_heap.dirty_low_water = page_heap.dirty.slice_count;
+    if (now - purge.epoch_start_ms >= epoch_ms(now)) {
+        end_epoch(now);
     }
+    lock_release_unranked(&purge.lock);
+}
+
+void purge_open_window(void) {
+    lock_acquire(&purge.lock, LOCK_PURGE);
+    purge.window_generation = next_generation();
+    store_relaxed(&purge.keeps_ages, true);
+    lock_release(&purge.lock, LOCK_PURGE);
+}
+
+size_t purge_end_window(void) {
+    lock_acquire(&purge.lock, LOCK_PURGE);
+    struct search search = {.since = purge.window_generation, .left = SIZE_MAX};
+    purge.window_generation = next_generation();
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    purge_found(&search);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    lock_release(&purge.lock, LOCK_PURGE);
+    return search.purged;
+}
+
+size_t purge_all(size_t keep_bytes) {
+    struct search search = {.is_for_all = true, .counts_resident = true};
+    lock_acquire(&purge.lock, LOCK_PURGE);
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    size_t keep = keep_bytes / SLICE_SIZE + (keep_bytes % SLICE_SIZE != 0);
+    size_t dirty = load_relaxed(&page_heap.dirty.slice_count);
+    search.left = dirty > keep ? dirty - keep : 0;
+    purge_found(&search);
+    page_heap.dirty_low_water = load_relaxed(&page_heap.dirty.slice_count);
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    lock_release(&purge.lock, LOCK_PURGE);
+    return search.purged;
+}
+
+/* The mark is made before others can take the pages, and again if a window began meanwhile. */
+static void free_with_age(struct span *span, enum span_state state) {
+    uintptr_t start = span->address;
+    uintptr_t end = span_end(span);
+    uint16_t marked = mark_freed(start, end);
+    page_heap_free(span, state);
+    if (marked != load_relaxed(&purge.generation)) {
+        mark_freed(start, end);
+    }
 }
 
 void purge_free(struct span *span, enum span_state state) {
@@ -103,19 +282,24 @@ void purge_free(struct span *span, enum span_state state) {
     bool is_due = slices >= SLICES_BETWEEN_LOOKS && count >= FREES_BETWEEN_LOOKS;
     store_relaxed(&slices_freed, is_due ? 0 : slices);
     store_relaxed(&frees, is_due ? 0 : count);
-    page_heap_free(span, state);
+    if (PRIM_UNLIKELY(load_relaxed(&purge.keeps_ages)) && state == SPAN_DIRTY) {
+        free_with_age(span, state);
+    } else {
+        page_heap_free(span, state);
+    }
     if (is_due) {
         purge_tick();
     }
 }
 
-size_t purge_all(size_t keep_bytes) {
-    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    page_heap_settle();
-    size_t keep = keep_bytes / SLICE_SIZE;
-    size_t idle = page_heap.dirty.slice_count > keep ? page_heap.dirty.slice_count - keep : 0;
-    size_t purged = purge_slices(idle);
-    page_heap.dirty_low_water = page_heap.dirty.slice_count;
-    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
-    return purged * SLICE_SIZE;
+void purge_fork_prepare(void) {
+    lock_acquire_unranked(&purge.lock);
+}
+
+void purge_fork_parent(void) {
+    lock_release_unranked(&purge.lock);
+}
+
+void purge_fork_child(void) {
+    lock_reset(&purge.lock);
 }

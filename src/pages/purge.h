@@ -1,13 +1,25 @@
 /* purge.h - which free pages go back to the system, and when.
  *
- * Low-water epochs: an epoch lasts options.purge_delay, and an eighth of it while the process is
- * younger than that. The page heap remembers the least number of dirty slices of the epoch: that
- * many were idle throughout, so that many are purged at its end. Memory that is allocated and freed
- * again and again lowers the mark and never faults. */
+ * Two clocks, one rule each:
+ *   Epochs ride on the program's own slow calls. One lasts options.purge_delay, and an eighth of
+ *   it while the process is younger than that. The page heap remembers the least number of dirty
+ *   slices of the epoch: that many were idle throughout, so that many are purged at its end.
+ *   Windows belong to the maintenance thread and last a whole options.purge_delay. Once it opened
+ *   one, each 2 MiB of heap remembers when some of it was last freed; what was dirty at the
+ *   window's begin and not taken since is purged at its end. What comes back within the delay
+ *   never faults, however late the thread wakes: the whole window must lie in the pause.
+ *
+ * What goes: whole 2 MiB first, of the largest spans first, at the highest addresses first; pieces
+ * when nothing whole is left. At most BATCH_SIZE a system call, which runs outside the page heap's
+ * lock; meanwhile its span is BUSY.
+ *
+ * Locks: PURGE, held while pages go back, system calls included, and by fork: no child is born while
+ * a span is on its way. Slow calls only try it; the thread leaves off after a batch for whoever
+ * waits. */
 #ifndef PRIM_PAGES_PURGE_H
 #define PRIM_PAGES_PURGE_H
 
-#include "pages/span.h"
+#include "pages/page_heap.h"
 
 /* Takes a BUSY span back and looks at the clock once for every so many spans and mebibytes. */
 void purge_free(struct span *span, enum span_state state);
@@ -15,7 +27,23 @@ void purge_free(struct span *span, enum span_state state);
 /* Ends the running epoch if its time is over, purging what was idle. Called on slow paths. */
 void purge_tick(void);
 
-/* Purges all free memory but keep_bytes of it; returns the bytes given back. */
+/* Opens a window: from now on ages are kept. */
+void purge_open_window(void);
+
+/* Ends the window and opens the next one; returns the bytes given back. The caller sees to it that
+ * a window lasts long enough. */
+size_t purge_end_window(void);
+
+/* Purges all free memory but keep_bytes of it; returns how many bytes of it were resident. */
 size_t purge_all(size_t keep_bytes);
+
+/* A hint, without a lock, of the free bytes that may be resident. */
+PRIM_INLINE size_t purge_returnable_bytes(void) {
+    return load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE;
+}
+
+void purge_fork_prepare(void);
+void purge_fork_parent(void);
+void purge_fork_child(void);
 
 #endif

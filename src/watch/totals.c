@@ -15,8 +15,8 @@ struct totals totals_take(void) {
     thread_cache_totals_add(&caches);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     size_t mapped = page_heap.mapped_slices * SLICE_SIZE;
-    size_t free_dirty = page_heap.dirty.slice_count * SLICE_SIZE;
-    size_t free_clean = page_heap.clean.slice_count * SLICE_SIZE;
+    size_t free_dirty = load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE;
+    size_t free_clean = load_relaxed(&page_heap.clean.slice_count) * SLICE_SIZE;
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     size_t other = free_dirty + free_clean + slabs.slab_bytes;
     return (struct totals){

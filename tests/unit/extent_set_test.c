@@ -39,6 +39,18 @@ static struct span *largest(void) {
     return found;
 }
 
+static struct span *before(size_t slice_count, uintptr_t address) {
+    struct span *found = NULL;
+    for (size_t i = 0; i < SPANS; i++) {
+        bool is_before = spans[i].slice_count < slice_count ||
+                         (spans[i].slice_count == slice_count && spans[i].address < address);
+        if (is_in_set[i] && is_before && (!found || spans[i].slice_count >= found->slice_count)) {
+            found = &spans[i];
+        }
+    }
+    return found;
+}
+
 static void change(size_t index) {
     if (is_in_set[index]) {
         extent_set_remove(&set, &spans[index]);
@@ -69,6 +81,9 @@ static void test_random_walk(void **state) {
         size_t wanted = random_below(&random, SIZE_MAX_TESTED + 5) + 1;
         CHECK(extent_set_best_fit(&set, wanted) == best_fit(wanted), "best fit for %zu", wanted);
         CHECK(extent_set_largest(&set) == largest(), "largest");
+        uintptr_t address = random_below(&random, SPANS + 2) * 256 * SLICE_SIZE;
+        CHECK(extent_set_before(&set, wanted, address) == before(wanted, address),
+              "before %zu slices at %#zx", wanted, (size_t)address);
         check_sums();
     }
     for (size_t i = 0; i < SPANS; i++) {
@@ -98,8 +113,10 @@ static void test_around_the_limit(void **state) {
         }
         for (size_t wanted = 1; wanted < EXACT_MAX + 5; wanted++) {
             assert_ptr_equal(extent_set_best_fit(&set, wanted), best_fit(wanted));
+            assert_ptr_equal(extent_set_before(&set, wanted, 0), before(wanted, 0));
         }
         assert_ptr_equal(extent_set_largest(&set), largest());
+        assert_ptr_equal(extent_set_before(&set, SIZE_MAX, 0), largest());
     }
 }
 

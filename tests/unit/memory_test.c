@@ -83,6 +83,27 @@ static void test_purge(void **state) {
     memory_unmap(bytes, 8 * page);
 }
 
+static void test_resident(void **state) {
+    (void)state;
+    size_t page = memory_page_size();
+    size_t size = 1500 * page; /* more than is asked for at once */
+    char *bytes = memory_map(size);
+    assert_non_null(bytes);
+    errno = ERRNO_MARK;
+    assert_int_equal(memory_resident(bytes, size), 0);
+    for (size_t i = 0; i < 1500; i += 3) {
+        bytes[i * page] = 1;
+    }
+    if (!unit_is_emulated()) {
+        assert_int_equal(memory_resident(bytes, size), unit_resident(bytes, size));
+    }
+    memset(bytes, 1, size);
+    assert_int_equal(memory_resident(bytes, size), size);
+    assert_int_equal(memory_resident(bytes + page, 5 * page), 5 * page);
+    assert_int_equal(errno, ERRNO_MARK);
+    memory_unmap(bytes, size);
+}
+
 static void test_purge_of_locked_pages(void **state) {
     (void)state;
     size_t page = memory_page_size();
@@ -175,6 +196,7 @@ int main(void) {
         cmocka_unit_test(test_map_fails_quietly),
         cmocka_unit_test(test_map_at),
         cmocka_unit_test(test_purge),
+        cmocka_unit_test(test_resident),
         cmocka_unit_test(test_purge_of_locked_pages),
         cmocka_unit_test(test_move),
         cmocka_unit_test(test_reserve_and_commit),

@@ -9,7 +9,8 @@
 #include "settings/options.h"
 #include "unit/unit.h"
 
-enum { SLICES = 256 };
+/* A block is 2 MiB, the unit that goes first. */
+enum { BLOCK = (2 << 20) / SLICE_SIZE, SLICES = 4 * BLOCK };
 
 static const size_t never_ms = 3600000;
 
@@ -24,7 +25,7 @@ static void start_clean(void) {
 
 /* Makes slice_count slices dirty, all of whose pages are resident; returns where. */
 static void *make_dirty(size_t slice_count) {
-    struct span *span = page_heap_allocate(slice_count, (size_t)1 << 16);
+    struct span *span = page_heap_allocate(slice_count, (size_t)BLOCK * SLICE_SIZE);
     CHECK(span != NULL, "no memory");
     void *bytes = (void *)span->address;
     memset(bytes, 0xdd, span_size(span));
@@ -74,7 +75,7 @@ static void test_memory_in_use_is_left_alone(void **state) {
     (void)state;
     start_clean();
     struct span *parts[4];
-    struct span *whole = page_heap_allocate(SLICES, (size_t)1 << 16);
+    struct span *whole = page_heap_allocate(SLICES, (size_t)BLOCK * SLICE_SIZE);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     parts[0] = whole;
     for (int i = 0; i < 3; i++) {
@@ -101,12 +102,150 @@ static void test_epochs(void **state) {
     make_dirty(SLICES);
     purge_tick(); /* its epoch began without dirty slices */
     assert_int_equal(page_heap.dirty.slice_count, SLICES);
-    struct span *span = page_heap_allocate(SLICES / 4, 0);
+    struct span *span = page_heap_allocate(BLOCK, (size_t)BLOCK * SLICE_SIZE);
     page_heap_free(span, SPAN_DIRTY);
     purge_tick(); /* a quarter was needed, three were idle */
     assert_int_equal(page_heap.dirty.slice_count, SLICES / 4);
     purge_tick(); /* now the last quarter was idle as well */
     assert_int_equal(page_heap.dirty.slice_count, 0);
+}
+
+/* Many spans in a row, each of so many slices, with one slice in use after each. */
+struct row {
+    struct span *parts[64];
+    size_t count;
+};
+
+static struct row make_row(const size_t *sizes, size_t count) {
+    struct row row = {{NULL}, 0};
+    size_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        total += sizes[i] + 1;
+    }
+    struct span *rest = page_heap_allocate(total, (size_t)BLOCK * SLICE_SIZE);
+    assert_non_null(rest);
+    memset((void *)rest->address, 0xdd, span_size(rest));
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    for (size_t i = 0; i < count; i++) {
+        struct span *fence = page_heap_split(rest, sizes[i]);
+        row.parts[row.count++] = rest;
+        row.parts[row.count++] = fence;
+        rest = i + 1 < count ? page_heap_split(fence, 1) : NULL;
+    }
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    return row;
+}
+
+/* Frees the spans, which are every second part, or what is between them. */
+static void free_row(const struct row *row, size_t first) {
+    for (size_t i = first; i < row->count; i += 2) {
+        purge_free(row->parts[i], SPAN_DIRTY);
+    }
+}
+
+static size_t resident_in(uintptr_t address, size_t slice_count) {
+    return unit_resident((void *)address, slice_count * SLICE_SIZE) / SLICE_SIZE;
+}
+
+/* What is idle by number goes as whole 2 MiB, from the largest span and from its high end; a piece
+ * goes only when nothing whole is left, and a whole one is not cut for the sake of a few slices. */
+static void test_whole_blocks_first(void **state) {
+    (void)state;
+    start_clean();
+    const size_t sizes[] = {4 * BLOCK, 20, BLOCK - 23, 2 * BLOCK, 40};
+    enum { COUNT = ARRAY_LENGTH(sizes) };
+    uintptr_t starts[COUNT];
+    struct row row = make_row(sizes, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        starts[i] = row.parts[2 * i]->address;
+    }
+    options.purge_delay = never_ms;
+    free_row(&row, 0);
+    page_heap.mapped_slices += 16 * BLOCK; /* a heap that may hold huge pages */
+    page_heap.dirty_low_water = BLOCK + BLOCK / 2;
+    options.purge_delay = 0;
+    purge_tick();
+    assert_int_equal(resident_in(starts[0], 4 * BLOCK), 3 * BLOCK);
+    assert_int_equal(resident_in(starts[0], 3 * BLOCK), 3 * BLOCK);
+    assert_int_equal(resident_in(starts[3], 2 * BLOCK), 2 * BLOCK);
+    page_heap.dirty_low_water = 4 * BLOCK;
+    purge_tick(); /* three of the first span, one of the second: nothing in between */
+    assert_int_equal(resident_in(starts[0], 4 * BLOCK), 0);
+    assert_int_equal(resident_in(starts[1], 20), 20);
+    assert_int_equal(resident_in(starts[2], BLOCK - 23), BLOCK - 23);
+    assert_int_equal(resident_in(starts[4], 40), 40);
+    assert_int_equal(resident_in(starts[3], 2 * BLOCK), BLOCK);
+    page_heap.mapped_slices -= 16 * BLOCK;
+    free_row(&row, 1);
+    purge_all(0);
+    assert_int_equal(resident_in(starts[0], 7 * BLOCK + 42), 0);
+}
+
+/* A window returns what was dirty when it began and was not touched since, and nothing else. */
+static void test_windows(void **state) {
+    (void)state;
+    start_clean();
+    const size_t sizes[] = {2 * BLOCK - 1, 2 * BLOCK - 1, 2 * BLOCK - 1};
+    struct row row = make_row(sizes, 3);
+    uintptr_t starts[3] = {row.parts[0]->address, row.parts[2]->address, row.parts[4]->address};
+    purge_free(row.parts[0], SPAN_DIRTY);
+    purge_open_window();
+    purge_free(row.parts[2], SPAN_DIRTY);
+    assert_int_equal(purge_end_window(), (2 * BLOCK - 1) * SLICE_SIZE);
+    assert_int_equal(resident_in(starts[0], 2 * BLOCK - 1), 0);
+    assert_int_equal(resident_in(starts[1], 2 * BLOCK - 1), 2 * BLOCK - 1);
+    for (int i = 0; i < 3; i++) { /* taken and freed in each window */
+        struct span *span = page_heap_allocate(2 * BLOCK - 1, 0);
+        assert_int_equal(span->address, starts[1]);
+        purge_free(span, SPAN_DIRTY);
+        assert_int_equal(purge_end_window(), 0);
+    }
+    purge_free(row.parts[4], SPAN_DIRTY);
+    assert_int_equal(purge_end_window(), (2 * BLOCK - 1) * SLICE_SIZE);
+    assert_int_equal(resident_in(starts[1], 2 * BLOCK - 1), 0);
+    assert_int_equal(resident_in(starts[2], 2 * BLOCK - 1), 2 * BLOCK - 1);
+    assert_int_equal(purge_end_window(), (2 * BLOCK - 1) * SLICE_SIZE);
+    assert_int_equal(purge_end_window(), 0);
+    free_row(&row, 1);
+    assert_int_equal(purge_end_window(), 0);
+    assert_int_equal(purge_end_window(), 3 * SLICE_SIZE);
+    assert_int_equal(purge_returnable_bytes(), 0);
+}
+
+/* An epoch of the program's own calls within a window takes nothing that was freed in the epoch,
+ * even if as much was idle. */
+static void test_epochs_within_windows(void **state) {
+    (void)state;
+    start_clean();
+    purge_open_window();
+    const size_t sizes[] = {2 * BLOCK - 1, 2 * BLOCK - 1};
+    struct row row = make_row(sizes, 2);
+    uintptr_t starts[2] = {row.parts[0]->address, row.parts[2]->address};
+    purge_free(row.parts[2], SPAN_DIRTY);
+    purge_tick();
+    purge_free(row.parts[0], SPAN_DIRTY);
+    page_heap.dirty_low_water = BLOCK;
+    purge_tick();
+    assert_int_equal(resident_in(starts[0], 2 * BLOCK - 1), 2 * BLOCK - 1);
+    assert_int_equal(resident_in(starts[1], 2 * BLOCK - 1), BLOCK - 1);
+    free_row(&row, 1);
+}
+
+/* Pages that were never touched are free already: giving them back is giving nothing. */
+static void test_purge_all_tells_what_was_there(void **state) {
+    (void)state;
+    start_clean();
+    struct span *span = page_heap_allocate(SLICES, (size_t)BLOCK * SLICE_SIZE);
+    page_heap_free(span, SPAN_DIRTY);
+    assert_int_equal(purge_returnable_bytes(), (size_t)SLICES * SLICE_SIZE);
+    assert_int_equal(purge_all(0), 0);
+    assert_int_equal(purge_returnable_bytes(), 0);
+    span = page_heap_allocate(SLICES, (size_t)BLOCK * SLICE_SIZE);
+    char *bytes = (char *)span->address;
+    memset(bytes, 0xdd, span_size(span));
+    memory_purge(bytes, span_size(span) / 2);
+    page_heap_free(span, SPAN_DIRTY);
+    assert_int_equal(purge_all(0), (size_t)SLICES * SLICE_SIZE / 2);
 }
 
 static void test_busy_memory_never_goes(void **state) {
@@ -194,6 +333,10 @@ int main(void) {
         cmocka_unit_test(test_purge_all_but),
         cmocka_unit_test(test_memory_in_use_is_left_alone),
         cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_whole_blocks_first),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_epochs_within_windows),
+        cmocka_unit_test(test_purge_all_tells_what_was_there),
         cmocka_unit_test(test_busy_memory_never_goes),
         cmocka_unit_test(test_delay),
         cmocka_unit_test(test_frees_look_at_the_clock),
