@@ -13,9 +13,9 @@
  * when nothing whole is left. At most BATCH_SIZE a system call, which runs outside the page heap's
  * lock; meanwhile its span is BUSY.
  *
- * Locks: PURGE, held while pages go back, system calls included, and by fork: no child is born while
- * a span is on its way. Slow calls only try it; the thread leaves off after a batch for whoever
- * waits. */
+ * Locks: PURGE, held while pages go back, system calls included, and by fork: no child is born
+ * while a span is on its way. Slow calls only try it; the thread leaves off after a batch for
+ * whoever waits. */
 #ifndef PRIM_PAGES_PURGE_H
 #define PRIM_PAGES_PURGE_H
 
