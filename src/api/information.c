@@ -2,11 +2,13 @@
 #include <errno.h>
 
 #include "base/bits.h"
+#include "objects/heap.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
 #include "os/process.h"
 #include "pages/purge.h"
 #include "primalloc.h"
+#include "settings/glibc_knobs.h"
 #include "watch/totals.h"
 
 PRIM_EXPORT int prim_malloc_trim(size_t pad) {
@@ -21,9 +23,10 @@ PRIM_EXPORT int prim_malloc_trim(size_t pad) {
 }
 
 PRIM_EXPORT int prim_mallopt(int parameter, int value) {
-    (void)value;
-    enum { M_MXFAST_ = 1, M_ARENA_MAX_ = -8 }; /* glibc's parameters: 1 and -8 to -1 */
-    return parameter == M_MXFAST_ || (parameter >= M_ARENA_MAX_ && parameter < 0);
+    heap_ensure(); /* the environment comes first: what is set here overrides it */
+    bool is_known = glibc_knobs_mallopt(parameter, value);
+    heap_apply_options();
+    return is_known;
 }
 
 PRIM_EXPORT struct prim_mallinfo2 prim_mallinfo2(void) {

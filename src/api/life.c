@@ -6,7 +6,7 @@
 #include "objects/heap.h"
 #include "os/process.h"
 #include "primalloc.h"
-#include "settings/options.h"
+#include "settings/option_report.h"
 #include "watch/totals.h"
 
 /* only_exe: takes this library out of LD_PRELOAD, in place, so that children start without it. */
@@ -65,6 +65,7 @@ __attribute__((constructor(101))) static void start(void) {
     }
     if (options.verbose) {
         greet();
+        report_settings();
     }
 }
 

@@ -13,6 +13,18 @@ void print_text(struct print *out, const char *text) {
     }
 }
 
+void print_bytes(struct print *out, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        print_byte(out, text[i]);
+    }
+}
+
+void print_padding(struct print *out, size_t column) {
+    do {
+        print_byte(out, ' ');
+    } while (out->length < column && out->length < out->capacity);
+}
+
 static void print_number(struct print *out, uint64_t value, unsigned base) {
     char digits[20];
     size_t count = 0;

@@ -21,9 +21,13 @@ bool heap_read_options(void) {
     if (environment) {
         is_done = true;
         options_read(environment);
-        thread_cache_apply_options();
+        heap_apply_options();
     }
     return is_done;
+}
+
+void heap_apply_options(void) {
+    thread_cache_apply_options();
 }
 
 void heap_initialise(void) {

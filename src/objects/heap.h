@@ -19,6 +19,10 @@ PRIM_INLINE void heap_ensure(void) {
  * already there; true once that is done. */
 bool heap_read_options(void);
 
+/* Applies options that changed: to the calling thread at once, to others at their next refill or
+ * overflow of a bin. */
+void heap_apply_options(void);
+
 void heap_fork_prepare(void);
 void heap_fork_parent(void);
 void heap_fork_child(void);

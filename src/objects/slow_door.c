@@ -18,6 +18,27 @@ PRIM_INLINE void *fail(void) {
     return NULL;
 }
 
+/* A block is about to be handed out: what a program must not rely on has no zeros in it. */
+static PRIM_COLD void see_allocation(void *block, size_t filled_size) {
+    uint64_t perturb = option_now(perturb);
+    if (options.stats) {
+        thread_cache_count_allocation();
+    }
+    if (perturb) {
+        memset(block, (int)(perturb ^ 0xff), filled_size);
+    }
+}
+
+static PRIM_COLD void see_free(void *block) {
+    uint64_t perturb = option_now(perturb);
+    if (options.stats) {
+        thread_cache_count_free();
+    }
+    if (perturb) {
+        memset(block, (int)perturb, usable_size(block));
+    }
+}
+
 /* Without a cache: one block from the slabs; what came along goes straight back. */
 static void *allocate_from_slabs(unsigned object_class) {
     void *list;
@@ -59,8 +80,8 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class) {
     if (PRIM_UNLIKELY(!block)) {
         return fail();
     }
-    if (PRIM_UNLIKELY(options.stats)) {
-        thread_cache_count_allocation();
+    if (PRIM_UNLIKELY(options_see_every_call())) {
+        see_allocation(block, size_classes[object_class].size);
     }
     return block;
 }
@@ -81,8 +102,8 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     if (PRIM_UNLIKELY(!block)) {
         return fail();
     }
-    if (PRIM_UNLIKELY(options.stats)) {
-        thread_cache_count_allocation();
+    if (PRIM_UNLIKELY(options_see_every_call())) {
+        see_allocation(block, is_zero ? 0 : usable_size(block));
     }
     return block;
 }
@@ -136,8 +157,8 @@ PRIM_NOINLINE void release_slow(void *block) {
         return;
     }
     struct thread_cache *cache = thread_cache_own();
-    if (PRIM_UNLIKELY(options.stats)) {
-        thread_cache_count_free();
+    if (PRIM_UNLIKELY(options_see_every_call())) {
+        see_free(block);
     }
     if (object_class == CLASS_LARGE) {
         large_release(span_of_block(block));

@@ -41,15 +41,17 @@ static struct {
     bool has_key;                        /* (const after initialisation) */
 } caches;
 
-static unsigned capacity_start(unsigned object_class) {
-    return (unsigned)bits_clamp(CAPACITY_START_SIZE / size_classes[object_class].size, 1,
-                                CAPACITY_START_MAX);
-}
-
 static unsigned capacity_limit(unsigned object_class) {
     size_t size = size_classes[object_class].size;
     size_t bytes = size <= 4096 ? CAPACITY_SMALL_SIZE : CAPACITY_MEDIUM_SIZE;
-    return (unsigned)bits_clamp(bytes / size, 1, CAPACITY_MAX);
+    size_t most = size <= options.cache_max ? options.cache_count / 2 : 0; /* head and spare */
+    return (unsigned)bits_min(bits_max(bytes / size, 1), bits_min(most, CAPACITY_MAX));
+}
+
+static unsigned capacity_start(unsigned object_class) {
+    size_t count = CAPACITY_START_SIZE / size_classes[object_class].size;
+    return (unsigned)bits_min(bits_clamp(count, 1, CAPACITY_START_MAX),
+                              capacity_limit(object_class));
 }
 
 /* Bytes that the capacities of one thread may add up to: half of what it may hold, because a bin
@@ -177,8 +179,13 @@ static void collect(struct thread_cache *cache) {
     }
 }
 
+static void show(struct thread_cache *cache) {
+    thread_cache_visible = options_see_every_call() ? &empty_cache : cache;
+}
+
 static void note_slow_event(struct thread_cache *cache) {
     uint32_t events = ++cache->slow_events;
+    show(cache); /* mallopt may have asked in another thread for every call to be seen */
     if (PRIM_UNLIKELY(events % COLLECT_INTERVAL == 0)) {
         collect(cache);
         if (events % PURGE_INTERVAL == 0) {
@@ -269,10 +276,6 @@ static void list_remove(struct thread_cache **list, struct thread_cache *cache) 
     if (cache->next) {
         cache->next->previous = cache->previous;
     }
-}
-
-static void show(struct thread_cache *cache) {
-    thread_cache_visible = options.stats ? &empty_cache : cache;
 }
 
 /* With the lock held. The first cache needs no memory from the system. */

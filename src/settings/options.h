@@ -1,7 +1,8 @@
 /* options.h - what the user may set; the table is options.def.
  *
- * Written once, by options_read() under the process lock, before a second thread can exist in
- * ordinary programs; read anywhere. Until then every option has its default. */
+ * Written by options_read() under the process lock, before a second thread can exist in ordinary
+ * programs; read anywhere. Until then every option has its default. mallopt changes those that
+ * glibc_knobs.def lists at any time: they are read with option_now(). */
 #ifndef PRIM_SETTINGS_OPTIONS_H
 #define PRIM_SETTINGS_OPTIONS_H
 
@@ -27,8 +28,17 @@ struct options {
 
 extern PRIM_HIDDEN struct options options;
 
-/* Reads PRIMALLOC_OPTIONS and PRIMALLOC_<NAME> from the environment. Unknown names and values out
- * of range are reported in one line each on standard error and otherwise ignored. */
+/* An option that mallopt may be changing in another thread. */
+#define option_now(name) __atomic_load_n(&options.name, __ATOMIC_RELAXED)
+
+/* Whether every call must take the slow door, because something there looks at it. */
+PRIM_INLINE bool options_see_every_call(void) {
+    return options.stats || option_now(perturb);
+}
+
+/* Reads PRIMALLOC_OPTIONS, PRIMALLOC_<NAME> and what glibc's malloc understands from the
+ * environment. Unknown names and values out of range are reported in one line each on standard
+ * error and otherwise ignored. */
 void options_read(char **environment);
 
 #endif

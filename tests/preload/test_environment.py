@@ -82,7 +82,9 @@ def test_closed_descriptors(harness, each_library, closed, setting):
 
 def test_verbose_speaks_once_on_standard_error(harness, library):
     result = harness.run_preloaded(["true"], changes={"PRIMALLOC_VERBOSE": "1"})
-    assert result.stderr.startswith(b"primalloc ") and result.stderr.count(b"\n") == 1
+    lines = result.stderr.decode().splitlines()
+    assert lines[0].startswith("primalloc ") and all(line.startswith("  ") for line in lines[1:])
+    assert "  verbose         1          PRIMALLOC_VERBOSE" in lines
     assert result.stdout == b""
 
 

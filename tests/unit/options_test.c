@@ -1,4 +1,4 @@
-#include "settings/options.h"
+#include "settings/option_report.h"
 
 #include "unit/unit.h"
 
@@ -22,10 +22,15 @@ static const struct row rows[] = {
 };
 
 static struct options defaults;
-static char errors[4096];
+static char errors[8192];
 
 static uint64_t value_of(const struct row *row) {
     return *(const uint64_t *)row->value;
+}
+
+static void forget(void) {
+    options = defaults;
+    memset((void *)option_sources, 0, sizeof option_sources);
 }
 
 static void read_environment(const void *argument) {
@@ -38,7 +43,7 @@ static unsigned read_variable(const char *name, const char *value) {
     unsigned lines = 0;
     snprintf(variable, sizeof variable, "%s=%s", name, value);
     char *environment[] = {"HOME=/", variable, "PATH=/bin", NULL};
-    options = defaults;
+    forget();
     unit_capture_errors(errors, sizeof errors, read_environment, environment);
     for (const char *c = errors; *c; c++) {
         lines += *c == '\n';
@@ -127,9 +132,9 @@ static void test_units(void **state) {
     static const struct {
         const char *suffix;
         uint64_t factor;
-    } units[] = {{"K", 1 << 10},  {"k", 1 << 10}, {"KiB", 1 << 10},
-                 {"kb", 1 << 10}, {"M", 1 << 20}, {"MiB", 1 << 20},
-                 {"mb", 1 << 20}, {"G", 1 << 30}, {"GiB", 1 << 30}};
+    } units[] = {{"K", 1 << 10},   {"k", 1 << 10},    {"KiB", 1 << 10},   {"kb", 1 << 10},
+                 {"M", 1 << 20},   {"MiB", 1 << 20},  {"mb", 1 << 20},    {"G", 1 << 30},
+                 {"GiB", 1 << 30}, {"t", 1ull << 40}, {"TB", 1ull << 40}, {"TiB", 1ull << 40}};
     for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
         const struct row *row = &rows[i];
         for (size_t j = 0; j < ARRAY_LENGTH(units); j++) {
@@ -152,7 +157,9 @@ static void test_units(void **state) {
         if (row->type == TIME_MS) {
             accept(row, 7, "ms", 1);
             accept(row, 7, "s", 1000);
+            accept(row, 7, "min", 60000);
             refuse(row, "7K");
+            refuse(row, "7mins");
             refuse(row, "7m");
         }
     }
@@ -242,13 +249,90 @@ static void test_list(void **state) {
     assert_int_equal(read_variable("PRIMALLOC_OPTIONS", "="), 1);
 }
 
+/* Reads variables, NAME=value, from the defaults on. */
+static void read_variables(const char *first, const char *second) {
+    const char *environment[] = {first, second, NULL};
+    forget();
+    unit_capture_errors(errors, sizeof errors, read_environment, environment);
+}
+
+static void test_precedence(void **state) {
+    (void)state;
+    static const char *const rising[] = {"MALLOC_ARENA_MAX=1",
+                                         "GLIBC_TUNABLES=glibc.malloc.arena_max=2",
+                                         "PRIMALLOC_OPTIONS=shards=3", "PRIMALLOC_SHARDS=4"};
+    for (size_t low = 0; low < ARRAY_LENGTH(rising); low++) {
+        for (size_t high = low + 1; high < ARRAY_LENGTH(rising); high++) {
+            read_variables(rising[low], rising[high]);
+            assert_int_equal(options.shards, high + 1);
+            read_variables(rising[high], rising[low]);
+            assert_int_equal(options.shards, high + 1);
+        }
+    }
+}
+
+static void test_errors_speak_units(void **state) {
+    (void)state;
+    assert_int_equal(read_variable("PRIMALLOC_CACHE_THREAD", "2G"), 1);
+    assert_non_null(strstr(errors, "'2G' for option 'cache_thread', which takes 4 KiB to 1 GiB\n"));
+    assert_int_equal(read_variable("PRIMALLOC_PURGE_DELAY", "61min"), 1);
+    assert_non_null(strstr(errors, "takes 0 to 60 min\n"));
+    assert_int_equal(read_variable("PRIMALLOC_MIN_ALIGN", "7"), 1);
+    assert_non_null(strstr(errors, "takes 8 to 16 bytes\n"));
+    assert_int_equal(read_variable("PRIMALLOC_THP", "maybe"), 1);
+    assert_non_null(strstr(errors, "takes auto, always or never\n"));
+    assert_int_equal(read_variable("PRIMALLOC_SOFT_LIMIT", "most"), 1);
+    assert_non_null(strstr(errors, "takes auto, 0 to 128 TiB\n"));
+    assert_int_equal(read_variable("PRIMALLOC_PURGE", "maybe"), 1);
+    assert_non_null(strstr(errors, "takes 0 or 1\n"));
+}
+
+static void print_settings(const void *argument) {
+    (void)argument;
+    report_settings();
+}
+
+static void test_settings_tell_their_sources(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "\n  cache_total     64 MiB     default\n",
+        "\n  shards          3 shards   PRIMALLOC_SHARDS\n",
+        "\n  purge_delay     2 s        PRIMALLOC_OPTIONS\n",
+        "\n  stats_output    /tmp/x     PRIMALLOC_OPTIONS\n",
+        "\n  top_pad         64 KiB     MALLOC_TOP_PAD_\n",
+        "\n  trim_threshold  128 TiB    GLIBC_TUNABLES\n",
+        "\n  thp             always     GLIBC_TUNABLES\n",
+        "\n  mmap_max        7          mallopt\n",
+    };
+    const char *environment[] = {
+        "MALLOC_TOP_PAD_=65536", "PRIMALLOC_OPTIONS=purge_delay=2000,stats_output=/tmp/x",
+        "PRIMALLOC_SHARDS=3",
+        "GLIBC_TUNABLES=glibc.malloc.trim_threshold=-1:glibc.malloc.hugetlb=1", NULL};
+    forget();
+    options_read((char **)(uintptr_t)environment);
+    option_set(option_row_named("mmap_max", 8), 7, SOURCE_MALLOPT);
+    unit_capture_errors(errors, sizeof errors, print_settings, NULL);
+    for (size_t i = 0; i < ARRAY_LENGTH(lines); i++) {
+        CHECK(strstr(errors, lines[i]), "no line %s in:\n%s", lines[i], errors);
+    }
+    forget();
+}
+
 static void test_help(void **state) {
     (void)state;
-    assert_int_equal(read_variable("PRIMALLOC_OPTIONS", "help"), ARRAY_LENGTH(rows));
+    enum { FRAME_LINES = 6 }; /* around the table: two before, its head, three after */
+    assert_int_equal(read_variable("PRIMALLOC_OPTIONS", "help"), ARRAY_LENGTH(rows) + FRAME_LINES);
     for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
         char name[64];
         snprintf(name, sizeof name, "  %s ", rows[i].name);
         CHECK(strstr(errors, name), "help does not tell of %s", rows[i].name);
+    }
+    assert_non_null(strstr(errors, " 64 MiB "));
+    assert_non_null(strstr(errors, " auto, always or never "));
+    assert_null(strstr(errors, "67108864"));
+    char *end;
+    for (char *line = strtok_r(errors, "\n", &end); line; line = strtok_r(NULL, "\n", &end)) {
+        CHECK(strlen(line) <= 136, "wide: %s", line);
     }
     assert_memory_equal(&options, &defaults, sizeof options);
 }
@@ -264,6 +348,9 @@ int main(void) {
         cmocka_unit_test(test_unknown_names),
         cmocka_unit_test(test_names_of_others),
         cmocka_unit_test(test_list),
+        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_errors_speak_units),
+        cmocka_unit_test(test_settings_tell_their_sources),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);

@@ -2,7 +2,9 @@
 
 from house import tables
 
-NOTE = ("<!-- Written by tools/docs from {source}; change that table and run `make docs`. -->\n")
+COMPATIBILITY = "docs/compatibility.md"
+BEGIN, END = "<!-- knobs:begin -->", "<!-- knobs:end -->"
+NOTE = ("<!-- Written by tools/docs from {source}; change it there and run `make docs`. -->\n")
 GROUPS = {
     "C": "The C standard's own functions",
     "POSIX": "What POSIX adds",
@@ -12,14 +14,14 @@ GROUPS = {
     "PRIM": "The same under names of our own, for programs that keep libc's malloc beside it",
 }
 UNITS = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
+TIMES = [(60 * 1000, "min"), (1000, "s")]
 
 
 def readable(value, unit):
-    """A table's number as a person writes it: 33554432 bytes are 32 MiB."""
-    if unit == "bytes" and value.isdigit() and value != "0":
-        for size, name in UNITS:
-            if int(value) >= size and int(value) % size == 0:
-                return f"{int(value) // size} {name}"
+    """A table's number as a person writes it: 33554432 bytes are 32 MiB, 2000 ms are 2 s."""
+    for size, name in {"bytes": UNITS, "ms": TIMES}.get(unit, []):
+        if value != "0" and int(value) % size == 0:
+            return f"{int(value) // size} {name}"
     return f"{value} {unit}".strip()
 
 
@@ -30,6 +32,8 @@ def plain(text):
 
 def allowed_range(option):
     low, high = (readable(option[bound], option["unit"]) for bound in ("minimum", "maximum"))
+    if option["minimum"] == "0" or low.split()[1:] == high.split()[1:]:
+        low = low.split()[0]
     return f"{low} to {high}"
 
 
@@ -48,19 +52,56 @@ def option_values(option):
     return readable(option["default"], unit), allowed_range(option)
 
 
+def knob_name(knob):
+    return f"`glibc.malloc.{knob['name']}`"
+
+
+def knobs_section(tree):
+    """Where each of glibc's settings is given, and which option it sets."""
+    lines = ["\n## What glibc's malloc understands\n", (
+        "Programs tuned for glibc keep their tuning: its environment variables, its tunables and\n"
+        "`mallopt` set our options. A call of `mallopt` overrides an option's own variable\n"
+        "(`PRIMALLOC_SHARDS`), that the list `PRIMALLOC_OPTIONS`, that `GLIBC_TUNABLES`, and that\n"
+        "glibc's variables.\n\n"
+        "Numbers are read as glibc reads them (-1 is the greatest, 0x10 is 16, 010 is 8) and may\n"
+        "end in K, M, G or T, which glibc does not know. What is malformed or out of range is\n"
+        "ignored, as in glibc, and reported with `verbose=1` only: it may be meant for another\n"
+        "malloc. What each does is in [compatibility](compatibility.md#tuning).\n"),
+        "| tunable | variable | mallopt | option |", "|---|---|---|---|"]
+    options = {"SETS": "`{}`", "HUGETLB": "`thp`, `large_os_pages`", "NOTHING": "none"}
+    for knob in tables.knobs(tree):
+        cells = [knob_name(knob), *(f"`{knob[key]}`" if knob[key] else ""
+                                    for key in ("environment", "parameter")),
+                 options[knob["action"]].format(knob["option"])]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def compatibility_document(tree):
+    """The handwritten page, with the table of knobs between its marks."""
+    text = tree.read(COMPATIBILITY)
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"{COMPATIBILITY}: needs {BEGIN} and {END}, once each")
+    lines = [BEGIN, "| setting | what it does here |", "|---|---|"]
+    lines += [f"| {knob_name(knob)} | {plain(knob['sentence'])} |" for knob in tables.knobs(tree)]
+    return text[:text.index(BEGIN)] + "\n".join(lines) + "\n" + text[text.index(END):]
+
+
 def options_document(tree):
-    lines = [NOTE.format(source=tables.OPTIONS), "# Options\n", (
+    lines = [NOTE.format(source=f"{tables.OPTIONS} and {tables.KNOBS}"), "# Options\n", (
         "An option is set in the environment before the program starts, by itself or in a list:\n\n"
         "```\nPRIMALLOC_PURGE_DELAY=2s program\n"
         "PRIMALLOC_OPTIONS=purge_delay=2s,min_align=16 program\n"
         "primalloc run --option purge_delay=2s -- program\n```\n\n"
-        "Sizes take K, M and G; times are milliseconds unless they end in s. A name that does not\n"
-        "exist or a value out of range is reported in one line on standard error and left out.\n"),
+        "Sizes take K, M, G and T (powers of 1024; KiB and KB mean the same), times ms, s and\n"
+        "min. A name that does not exist or a value out of range is reported in one line on\n"
+        "standard error and left out. `PRIMALLOC_OPTIONS=help` prints this table,\n"
+        "`PRIMALLOC_VERBOSE=1` what is set and where. Set-user-ID programs read none of it.\n"),
         "| option | default | values | what it does |", "|---|---|---|---|"]
     for option in tables.options(tree):
         default, values = option_values(option)
         lines.append(f"| `{option['name']}` | {default} | {values} | {plain(option['sentence'])} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + knobs_section(tree)) + "\n"
 
 
 def symbols_document(tree):
@@ -80,4 +121,5 @@ def symbols_document(tree):
 
 def render_all(tree):
     """Every generated document: path and text."""
-    return {"docs/options.md": options_document(tree), "docs/symbols.md": symbols_document(tree)}
+    return {"docs/options.md": options_document(tree), "docs/symbols.md": symbols_document(tree),
+            COMPATIBILITY: compatibility_document(tree)}

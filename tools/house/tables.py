@@ -5,6 +5,7 @@ import re
 from house.source import without_c_comments
 
 OPTIONS = "src/settings/options.def"
+KNOBS = "src/settings/glibc_knobs.def"
 EXPORTS = "src/api/exports.def"
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 
@@ -51,6 +52,12 @@ def entries(text, macro):
 def options(tree):
     names = ["name", "type", "default", "minimum", "maximum", "unit", "sentence"]
     return [dict(zip(names, fields)) for fields in entries(tree.read(OPTIONS), "OPTION")]
+
+
+def knobs(tree):
+    names = ["name", "environment", "parameter", "number", "type", "minimum", "maximum", "action",
+             "option", "sentence"]
+    return [dict(zip(names, fields)) for fields in entries(tree.read(KNOBS), "KNOB")]
 
 
 def exports(tree):

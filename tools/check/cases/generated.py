@@ -7,7 +7,10 @@ TABLES = {
     "src/settings/options.def":
         '/* OPTION(name, ...) */\nOPTION(purge_delay, TIME_MS, 500, 0, 1000, "ms",\n'
         '       "how long, (in all),"\n       " pages wait")\n',
+    "src/settings/glibc_knobs.def":
+        'KNOB(top_pad, "MALLOC_TOP_PAD_", "M_TOP_PAD", -2, SIZE_T, 0, 9, SETS, top_pad, "spare")\n',
     "src/api/exports.def": 'EXPORT(malloc, C, "C11 7.22.3.4")\n',
+    "docs/compatibility.md": "# By hand\n<!-- knobs:begin -->\n<!-- knobs:end -->\nBy hand\n",
 }
 
 
@@ -23,10 +26,23 @@ def change_a_table(tree):
     table.write_text(table.read_text().replace("500", "600"))
 
 
+def change_the_knobs(tree):
+    write_documents(tree)
+    table = tree.path("src/settings/glibc_knobs.def")
+    table.write_text(table.read_text().replace("spare", "room"))
+
+
+def lose_the_marks(tree):
+    write_documents(tree)
+    tree.path("docs/compatibility.md").write_text("# By hand\n")
+
+
 CASES = [
     Case("fresh documents", None, TABLES, write_documents),
     Case("no document", "docs/options.md: is missing", TABLES),
     Case("a table changed since", "docs/options.md: is out of date", TABLES, change_a_table),
+    Case("knobs changed since", "docs/compatibility.md: is out of date", TABLES, change_the_knobs),
+    Case("no place for the knobs", "needs <!-- knobs:begin -->", TABLES, lose_the_marks),
     Case("an unknown group", "unknown group",
          TABLES | {"src/api/exports.def": 'EXPORT(malloc, SYSV, "SVID")\n'}),
 ]

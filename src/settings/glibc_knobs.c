@@ -1,0 +1,185 @@
+/* glibc_knobs.c - see glibc_knobs.h. */
+#include "settings/glibc_knobs.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "settings/option_report.h"
+#include "settings/option_value.h"
+
+enum knob_type { TYPE_SIZE_T, TYPE_INT_32 };
+
+enum knob_action { ACTION_SETS, ACTION_HUGETLB, ACTION_NOTHING };
+
+/* One row of the table, without pointers, as in option_table.h. */
+struct knob {
+    char name[24];
+    char environment[24];
+    int8_t parameter; /* mallopt's; 0: none */
+    uint8_t type;     /* enum knob_type */
+    uint8_t action;   /* enum knob_action */
+    uint8_t option;   /* enum option_index */
+    uint64_t minimum;
+    uint64_t maximum;
+};
+
+static const struct knob knobs[] = {
+#define KNOB(name, environment, parameter, number, type, minimum, maximum, action, option, \
+             sentence)                                                                     \
+    {#name,           environment,           number,  TYPE_##type,                         \
+     ACTION_##action, OPTION_INDEX_##option, minimum, maximum},
+#include "settings/glibc_knobs.def"
+#undef KNOB
+};
+
+static const char tunable_prefix[] = "glibc.malloc.";
+
+static void set(const struct knob *knob, uint64_t value, enum option_source source) {
+    const struct option_row *row = &option_rows[knob->option];
+    switch ((enum knob_action)knob->action) {
+    case ACTION_SETS:
+        option_set(row, bits_min(value, row->maximum), source);
+        break;
+    case ACTION_HUGETLB:
+        if (value == 1) {
+            option_set(row, THP_ALWAYS, source);
+        } else if (value) {
+            option_set(&option_rows[OPTION_INDEX_large_os_pages], 1, source);
+        }
+        break;
+    case ACTION_NOTHING:
+        break;
+    }
+}
+
+static unsigned digit_value(char c) {
+    if (c >= '0' && c <= '9') {
+        return (unsigned)(c - '0');
+    }
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 16;
+}
+
+/* A number as glibc's start-up code reads it, at its greatest when there are too many digits. */
+static bool parse(const char *text, size_t length, uint64_t *value) {
+    const char *end = text + length;
+    while (text < end && (*text == ' ' || *text == '\t')) {
+        text++;
+    }
+    bool is_negative = text < end && *text == '-';
+    text += text < end && (*text == '-' || *text == '+');
+    unsigned base = 10;
+    if (end - text > 1 && *text == '0') {
+        bool is_hexadecimal = (text[1] | 0x20) == 'x';
+        base = is_hexadecimal ? 16 : 8;
+        text += is_hexadecimal ? 2 : 0;
+    }
+    const char *start = text;
+    uint64_t number = 0;
+    for (; text < end && digit_value(*text) < base; text++) {
+        if (__builtin_mul_overflow(number, base, &number) ||
+            __builtin_add_overflow(number, digit_value(*text), &number)) {
+            number = UINT64_MAX;
+        }
+    }
+    if (text == start) {
+        return false;
+    }
+    uint64_t factor = text < end ? size_unit(text, (size_t)(end - text)) : 1;
+    if (factor == 0 || __builtin_mul_overflow(number, factor, &number)) {
+        return false;
+    }
+    *value = is_negative ? 0 - number : number;
+    return true;
+}
+
+static void read_value(const struct knob *knob, const char *text, size_t length,
+                       enum option_source source) {
+    uint64_t value;
+    if (parse(text, length, &value) && value >= knob->minimum && value <= knob->maximum) {
+        set(knob, value, source);
+    } else if (options.verbose) {
+        bool is_tunable = source == SOURCE_GLIBC_TUNABLES;
+        report_wrong_knob(is_tunable ? tunable_prefix : "",
+                          is_tunable ? knob->name : knob->environment, text, length);
+    }
+}
+
+/* GLIBC_TUNABLES=glibc.malloc.name=value:glibc.other.name=value */
+static void read_tunables(const char *list) {
+    enum { PREFIX_LENGTH = sizeof tunable_prefix - 1 };
+    while (*list) {
+        size_t length = strcspn(list, ":");
+        size_t name_length = strcspn(list, "=");
+        if (name_length < length && strncmp(list, tunable_prefix, PREFIX_LENGTH) == 0) {
+            for (size_t i = 0; i < GLIBC_KNOB_COUNT; i++) {
+                if (name_length - PREFIX_LENGTH == strlen(knobs[i].name) &&
+                    memcmp(list + PREFIX_LENGTH, knobs[i].name, strlen(knobs[i].name)) == 0) {
+                    read_value(&knobs[i], list + name_length + 1, length - name_length - 1,
+                               SOURCE_GLIBC_TUNABLES);
+                }
+            }
+        }
+        list += length + (list[length] == ':');
+    }
+}
+
+void glibc_knobs_note(struct glibc_settings *settings, const char *variable) {
+    static const char tunables[] = "GLIBC_TUNABLES=";
+    if (variable[0] == 'G' && strncmp(variable, tunables, sizeof tunables - 1) == 0) {
+        settings->tunables = variable + sizeof tunables - 1;
+    }
+    if (variable[0] != 'M' || strncmp(variable, "MALLOC_", 7) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < GLIBC_KNOB_COUNT; i++) {
+        size_t length = strlen(knobs[i].environment);
+        if (length && strncmp(variable, knobs[i].environment, length) == 0 &&
+            variable[length] == '=') {
+            settings->values[i] = variable + length + 1;
+        }
+    }
+}
+
+void glibc_knobs_apply(const struct glibc_settings *settings) {
+    for (size_t i = 0; i < GLIBC_KNOB_COUNT; i++) {
+        const char *value = settings->values[i];
+        if (value) {
+            read_value(&knobs[i], value, strlen(value), SOURCE_GLIBC_VARIABLE);
+        }
+    }
+    if (settings->tunables) {
+        read_tunables(settings->tunables);
+    }
+}
+
+const char *glibc_knobs_variable(unsigned option_index) {
+    for (size_t i = 0; i < GLIBC_KNOB_COUNT; i++) {
+        if (knobs[i].action == ACTION_SETS && knobs[i].option == option_index) {
+            return knobs[i].environment;
+        }
+    }
+    return "";
+}
+
+bool glibc_knobs_mallopt(int parameter, int value) {
+    const struct knob *knob = NULL;
+    for (size_t i = 0; parameter && i < GLIBC_KNOB_COUNT; i++) {
+        knob = knobs[i].parameter == parameter ? &knobs[i] : knob;
+    }
+    if (!knob) {
+        return false;
+    }
+    uint64_t wide = knob->type == TYPE_SIZE_T ? (uint64_t)value : (uint64_t)(value > 0 ? value : 0);
+    if (knob->option == OPTION_INDEX_perturb) {
+        wide = (uint8_t)value; /* all of the number counts in glibc, but only this of it is used */
+    }
+    if (wide < knob->minimum || wide > knob->maximum) {
+        return wide < knob->minimum; /* as glibc: it ignores an arena_max of 0 without a word */
+    }
+    set(knob, wide, SOURCE_MALLOPT);
+    if (options.verbose && knob->action == ACTION_SETS) {
+        report_change(&option_rows[knob->option]);
+    }
+    return true;
+}

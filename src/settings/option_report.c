@@ -1,0 +1,145 @@
+/* option_report.c - see option_report.h. */
+#include "settings/option_report.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "os/process.h"
+#include "settings/glibc_knobs.h"
+#include "settings/option_value.h"
+
+enum { LINE_SIZE = 320, WORD_MAX = 64, COLUMN_VALUE = 18, COLUMN_RANGE = 29, COLUMN_SENTENCE = 53 };
+
+/* A line that is written in one piece. */
+struct line {
+    char text[LINE_SIZE];
+    struct print out;
+};
+
+static void line_begin(struct line *line, const char *start) {
+    line->out = print_to(line->text, sizeof line->text - 1); /* room for the line's end */
+    print_text(&line->out, start);
+}
+
+static void line_quote(struct line *line, const char *text, size_t length) {
+    print_text(&line->out, "'");
+    print_bytes(&line->out, text, bits_min(length, WORD_MAX));
+    print_text(&line->out, "'");
+}
+
+static void line_end(struct line *line) {
+    line->text[line->out.length] = '\n';
+    process_write_error(line->text, line->out.length + 1);
+}
+
+void report_unknown_option(const char *name, size_t length) {
+    struct line line;
+    line_begin(&line, "primalloc: unknown option ");
+    line_quote(&line, name, length);
+    print_text(&line.out, ": did you mean '");
+    print_text(&line.out, option_row_nearest(name, length)->name);
+    print_text(&line.out, "'? PRIMALLOC_OPTIONS=help lists them all");
+    line_end(&line);
+}
+
+void report_wrong_value(const struct option_row *row, const char *value, size_t length) {
+    struct line line;
+    line_begin(&line, "primalloc: ignoring value ");
+    line_quote(&line, value, length);
+    print_text(&line.out, " for option '");
+    print_text(&line.out, row->name);
+    print_text(&line.out, "', which takes ");
+    option_print_range(&line.out, row);
+    line_end(&line);
+}
+
+void report_wrong_knob(const char *prefix, const char *name, const char *value, size_t length) {
+    struct line line;
+    line_begin(&line, "primalloc: ignoring value ");
+    line_quote(&line, value, length);
+    print_text(&line.out, " of ");
+    print_text(&line.out, prefix);
+    print_text(&line.out, name);
+    print_text(&line.out, ", as glibc does");
+    line_end(&line);
+}
+
+void report_change(const struct option_row *row) {
+    struct line line;
+    line_begin(&line, "primalloc: mallopt sets ");
+    print_text(&line.out, row->name);
+    print_text(&line.out, " to ");
+    option_print_value(&line.out, row, option_value(row));
+    line_end(&line);
+}
+
+static void report_text(const char *text) {
+    process_write_error(text, strlen(text));
+}
+
+void report_help(void) {
+    report_text("primalloc's options: PRIMALLOC_NAME=value each, or all in one as "
+                "PRIMALLOC_OPTIONS=name=value,name=value\n\n"
+                "  option          default    takes                   what it does\n");
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option_row *row = &option_rows[i];
+        struct line line;
+        line_begin(&line, "  ");
+        print_text(&line.out, row->name);
+        print_padding(&line.out, COLUMN_VALUE);
+        option_print_value(&line.out, row, row->initial);
+        print_padding(&line.out, COLUMN_RANGE);
+        option_print_range(&line.out, row);
+        print_padding(&line.out, COLUMN_SENTENCE);
+        print_text(&line.out, row->sentence);
+        line_end(&line);
+    }
+    report_text("\nSizes take K, M, G or T; times take ms, s or min. What glibc understands works "
+                "too: MALLOC_ARENA_MAX and\nits kin, GLIBC_TUNABLES=glibc.malloc.NAME=value, "
+                "mallopt. PRIMALLOC_VERBOSE=1 tells what is set, and where.\n");
+}
+
+static void print_variable(struct print *out, const char *option) {
+    print_text(out, "PRIMALLOC_");
+    for (; *option; option++) {
+        bool is_letter = *option >= 'a' && *option <= 'z';
+        print_bytes(out, &(char){(char)(is_letter ? *option - 'a' + 'A' : *option)}, 1);
+    }
+}
+
+static void print_source(struct print *out, const struct option_row *row) {
+    switch (option_source(row)) {
+    case SOURCE_DEFAULT:
+        print_text(out, "default");
+        break;
+    case SOURCE_GLIBC_VARIABLE:
+        print_text(out, glibc_knobs_variable((unsigned)(row - option_rows)));
+        break;
+    case SOURCE_GLIBC_TUNABLES:
+        print_text(out, "GLIBC_TUNABLES");
+        break;
+    case SOURCE_LIST:
+        print_text(out, "PRIMALLOC_OPTIONS");
+        break;
+    case SOURCE_VARIABLE:
+        print_variable(out, row->name);
+        break;
+    case SOURCE_MALLOPT:
+        print_text(out, "mallopt");
+        break;
+    }
+}
+
+void report_settings(void) {
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option_row *row = &option_rows[i];
+        struct line line;
+        line_begin(&line, "  ");
+        print_text(&line.out, row->name);
+        print_padding(&line.out, COLUMN_VALUE);
+        option_print_value(&line.out, row, option_value(row));
+        print_padding(&line.out, COLUMN_RANGE);
+        print_source(&line.out, row);
+        line_end(&line);
+    }
+}

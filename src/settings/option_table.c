@@ -1,0 +1,96 @@
+/* option_table.c - see option_table.h. */
+#include "settings/option_table.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "settings/option_value.h"
+
+struct options options = {
+#define OPTION(name, type, initial, minimum, maximum, unit, sentence) .name = initial,
+#include "settings/options.def"
+#undef OPTION
+};
+
+const struct option_row option_rows[OPTION_COUNT] = {
+#define OPTION(name, type, initial, minimum, maximum, unit, sentence) \
+    {#name, unit, sentence, offsetof(struct options, name), TYPE_##type, initial, minimum, maximum},
+#include "settings/options.def"
+#undef OPTION
+};
+
+enum { PATH_SIZE_MAX = 1024 };
+
+_Atomic uint8_t option_sources[OPTION_COUNT];
+
+static char text_value[PATH_SIZE_MAX]; /* the copy of the one TEXT option's value */
+
+const struct option_row *option_row_named(const char *name, size_t length) {
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (word_is(name, length, option_rows[i].name)) {
+            return &option_rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* Edit distance between a typed word and a name, both short. */
+static unsigned distance(const char *text, size_t length, const char *name) {
+    unsigned row[sizeof option_rows[0].name + 1];
+    size_t width = strlen(name);
+    for (size_t j = 0; j <= width; j++) {
+        row[j] = (unsigned)j;
+    }
+    for (size_t i = 0; i < length; i++) {
+        unsigned diagonal = row[0]++;
+        for (size_t j = 0; j < width; j++) {
+            unsigned replaced = diagonal + !word_is(text + i, 1, (char[2]){name[j]});
+            diagonal = row[j + 1];
+            row[j + 1] = (unsigned)bits_min(replaced, bits_min(row[j], diagonal) + 1);
+        }
+    }
+    return row[width];
+}
+
+const struct option_row *option_row_nearest(const char *name, size_t length) {
+    const struct option_row *nearest = &option_rows[0];
+    for (size_t i = 1; i < OPTION_COUNT; i++) {
+        if (distance(name, length, option_rows[i].name) < distance(name, length, nearest->name)) {
+            nearest = &option_rows[i];
+        }
+    }
+    return nearest;
+}
+
+static bool take_over(const struct option_row *row, enum option_source source) {
+    _Atomic uint8_t *before = &option_sources[row - option_rows];
+    if (load_relaxed(before) > source) {
+        return false;
+    }
+    store_relaxed(before, (uint8_t)source);
+    return true;
+}
+
+static void *place_of(const struct option_row *row) {
+    return (char *)&options + row->offset;
+}
+
+void option_set(const struct option_row *row, uint64_t value, enum option_source source) {
+    if (take_over(row, source)) {
+        __atomic_store_n((uint64_t *)place_of(row), value, __ATOMIC_RELAXED);
+    }
+}
+
+void option_set_text(const struct option_row *row, const char *text, size_t length,
+                     enum option_source source) {
+    if (take_over(row, source)) {
+        size_t size = bits_min(length, PATH_SIZE_MAX - 1);
+        memcpy(text_value, text, size);
+        text_value[size] = '\0';
+        *(const char **)place_of(row) = text_value;
+    }
+}
+
+uint64_t option_value(const struct option_row *row) {
+    return __atomic_load_n((const uint64_t *)place_of(row), __ATOMIC_RELAXED);
+}

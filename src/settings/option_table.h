@@ -1,0 +1,66 @@
+/* option_table.h - options.def as data: names, ranges, where the values are and came from. */
+#ifndef PRIM_SETTINGS_OPTION_TABLE_H
+#define PRIM_SETTINGS_OPTION_TABLE_H
+
+#include "base/atomics.h"
+#include "base/print.h"
+#include "settings/options.h"
+
+enum option_type {
+    TYPE_BOOL,
+    TYPE_SIZE,
+    TYPE_AUTO_SIZE,
+    TYPE_TIME_MS,
+    TYPE_CHOICE,
+    TYPE_TEXT,
+};
+
+/* One row of the table. Text fields are arrays, not pointers, so that the table needs no relocation
+ * and its pages stay shared and untouched until somebody sets an option. */
+struct option_row {
+    char name[16];
+    char unit[20];
+    char sentence[88];
+    uint16_t offset; /* of the value in struct options */
+    uint8_t type;    /* enum option_type */
+    uint64_t initial;
+    uint64_t minimum;
+    uint64_t maximum;
+};
+
+enum option_index {
+#define OPTION(name, type, initial, minimum, maximum, unit, sentence) OPTION_INDEX_##name,
+#include "settings/options.def"
+#undef OPTION
+    OPTION_COUNT
+};
+
+extern PRIM_HIDDEN const struct option_row option_rows[OPTION_COUNT];
+
+/* Where an option's value came from; a later one of these overrides an earlier one. */
+enum option_source {
+    SOURCE_DEFAULT,
+    SOURCE_GLIBC_VARIABLE,
+    SOURCE_GLIBC_TUNABLES,
+    SOURCE_LIST,
+    SOURCE_VARIABLE,
+    SOURCE_MALLOPT,
+};
+
+extern PRIM_HIDDEN _Atomic uint8_t option_sources[OPTION_COUNT]; /* (atomic: hint) of each value */
+
+/* The row of a name in any case, or NULL; the row whose name is nearest to a mistyped one. */
+const struct option_row *option_row_named(const char *name, size_t length);
+const struct option_row *option_row_nearest(const char *name, size_t length);
+
+/* Gives an option a value in its range, unless a source that overrides this one has done so. */
+void option_set(const struct option_row *row, uint64_t value, enum option_source source);
+void option_set_text(const struct option_row *row, const char *text, size_t length,
+                     enum option_source source);
+
+uint64_t option_value(const struct option_row *row); /* of a TEXT: its address */
+
+PRIM_INLINE enum option_source option_source(const struct option_row *row) {
+    return (enum option_source)load_relaxed(&option_sources[row - option_rows]);
+}
+#endif
