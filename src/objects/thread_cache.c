@@ -309,7 +309,7 @@ static PRIM_NOINLINE struct thread_cache *make_cache(void) {
     }
     lock_release(&caches.lock, LOCK_CACHES);
     if (others == 1) { /* until now one thread was alone, and its shard enough */
-        slab_initialise((unsigned)options.shards);
+        slab_initialise((unsigned)option_now(shards));
     }
     if (cache) {
         own_cache = cache;
@@ -354,6 +354,9 @@ void thread_cache_initialise(void) {
 }
 
 void thread_cache_apply_options(void) {
+    if (load_relaxed(&caches.count) > 1) {
+        slab_initialise((unsigned)option_now(shards));
+    }
     if (own_cache > EXITED) {
         fill_class_table(own_cache);
         show(own_cache);
