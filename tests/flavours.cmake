@@ -3,6 +3,7 @@
 #   checked           libprimalloc_checked.so by LD_PRELOAD (assertions, lock ranks)
 #   min_align         as preload, with PRIMALLOC_MIN_ALIGN=16
 #   full_stats        as preload, with PRIMALLOC_STATS=full: every call takes the slow door
+#   hard_limit        as checked, with PRIMALLOC_HARD_LIMIT=64M
 #   static            linked with libprimalloc.a, otherwise dynamic
 #   static_exe        linked with libprimalloc.a and -static
 #   prefixed          linked with libprimalloc_prefixed.a; the source's malloc becomes prim_malloc
@@ -43,6 +44,7 @@ set(PRIMALLOC_FLAVOUR_min_align plain ${PRIMALLOC_PRELOADED} PRIMALLOC_MIN_ALIGN
 set(PRIMALLOC_FLAVOUR_full_stats plain ${PRIMALLOC_PRELOADED} PRIMALLOC_STATS=full)
 set(PRIMALLOC_FLAVOUR_checked plain "LD_PRELOAD=$<TARGET_FILE:primalloc_checked>"
     "PRIM_TEST_EXPECT=$<TARGET_FILE:primalloc_checked>")
+set(PRIMALLOC_FLAVOUR_hard_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_HARD_LIMIT=64M)
 foreach(flavour static static_exe prefixed prefixed_checked tsan)
     set(PRIMALLOC_FLAVOUR_${flavour} ${flavour} PRIM_TEST_EXPECT=self)
 endforeach()

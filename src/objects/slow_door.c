@@ -11,6 +11,7 @@
 #include "objects/large.h"
 #include "objects/size_class.h"
 #include "objects/slab.h"
+#include "pages/page_heap.h"
 #include "settings/options.h"
 
 PRIM_INLINE void *fail(void) {
@@ -62,11 +63,19 @@ PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class) {
     return block;
 }
 
-/* Memory is out. Where a limit on address space is to blame, giving up the address map makes room
- * once: frees then take the slow door, but allocation goes on. Only a thread that has a cache can
- * know that it is the only one, so it makes sure of its own first. */
+/* Memory is out. What the thread only keeps for itself and empty slabs go back first. Where a limit
+ * on address space is to blame, giving up the address map makes room once: frees then take the slow
+ * door, but allocation goes on. Only a thread that has a cache can know that it is the only one, so
+ * it makes sure of its own first. */
 static PRIM_COLD bool make_room(void) {
-    return thread_cache_own() && thread_cache_is_only() && address_map_abandon();
+    struct thread_cache *cache = thread_cache_own();
+    size_t before = page_heap_free_bytes();
+    if (cache) {
+        thread_cache_flush(cache);
+    }
+    slab_trim();
+    return page_heap_free_bytes() > before ||
+           (cache && thread_cache_is_only() && address_map_abandon());
 }
 
 /* One block of a class, in whatever state the thread is. */

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "objects/slab.h"
 #include "os/lock.h"
+#include "pages/limits.h"
 #include "pages/metadata.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -20,6 +21,7 @@ enum {
     REFILL_GROWTH_SIZE = 4096,         /* bins of greater blocks grow when they run over only */
     COLLECT_INTERVAL = 64,             /* slow events between collections; a power of two */
     COLLECT_CLASSES = 8,               /* bins visited by one collection */
+    PRESSED_DIVISOR = 8,               /* of its budget remains above the soft limit */
     PURGE_INTERVAL = 256,              /* slow events between looks at the clock; a power of two */
 };
 
@@ -58,7 +60,8 @@ static unsigned capacity_start(unsigned object_class) {
  * holds its capacity twice, in head and spare. */
 static size_t thread_budget(void) {
     unsigned count = load_relaxed(&caches.count);
-    return bits_min(options.cache_thread, options.cache_total / (count ? count : 1)) / 2;
+    size_t part = bits_min(options.cache_thread, options.cache_total / (count ? count : 1)) / 2;
+    return limits_are_pressed() ? part / PRESSED_DIVISOR : part;
 }
 
 PRIM_INLINE void bit_set(uint64_t *bits, unsigned index) {

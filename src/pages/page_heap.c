@@ -4,6 +4,10 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "os/memory.h"
+#include "pages/limits.h"
+#include "pages/metadata.h"
+#include "pages/purge.h"
+#include "settings/options.h"
 
 /* Address space is taken in steps that grow with the heap: small processes stay small under
  * address-space limits, large ones make few system calls. */
@@ -35,6 +39,13 @@ void page_heap_remove(struct span *span) {
     span->is_zero = state == SPAN_CLEAN;
 }
 
+/* With the lock held: what the process would hold with so many clean slices more in use. */
+static size_t resident_bytes(size_t slice_count) {
+    size_t slices =
+        page_heap.mapped_slices - load_relaxed(&page_heap.clean.slice_count) + slice_count;
+    return slices * SLICE_SIZE + metadata_mapped_bytes();
+}
+
 static struct span *left_neighbour(const struct span *span) {
     uintptr_t last_slice = span->address - SLICE_SIZE;
     struct span *last = span_of_slice(last_slice);
@@ -58,6 +69,9 @@ void page_heap_insert(struct span *span, enum span_state state) {
     span = join(span, span_of_slice(span_end(span)), state);
     span_set_state(span, state);
     extent_set_insert(set_of(state), span);
+    if (PRIM_UNLIKELY(limits_are_pressed()) && state == SPAN_CLEAN) {
+        limits_note_resident(resident_bytes(0));
+    }
 }
 
 void page_heap_settle(void) {
@@ -115,6 +129,7 @@ static bool extend_heap(size_t slice_count) {
     page_heap.lowest_address = start;
     page_heap.mapped_slices += size / SLICE_SIZE;
     page_heap_insert(span_create(start, size / SLICE_SIZE, SPAN_BUSY), SPAN_CLEAN);
+    limits_note_growth(page_heap.mapped_slices * SLICE_SIZE);
     return true;
 }
 
@@ -124,13 +139,42 @@ static void note_low_water(void) {
         bits_min(page_heap.dirty_low_water, load_relaxed(&page_heap.dirty.slice_count));
 }
 
-static struct span *best_fit(size_t slice_count) {
+static bool has_excess(void) {
+    return options.purge &&
+           load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE > limits_slack();
+}
+
+/* With the lock held: whether so many clean slices may come into use. Unless dirty ones were given
+ * back before, a process that this would press is refused, too, so that they are. */
+static bool may_touch(size_t slice_count, bool *is_refused) {
+    size_t bytes = resident_bytes(slice_count);
+    bool can_help = !*is_refused && limits_would_press(bytes) && has_excess();
+    *is_refused = can_help || !limits_allow(bytes);
+    return !*is_refused;
+}
+
+/* After a free: one that leaves a pressed process with more than the slack ends in a purge. */
+static void release_lock(void) {
+    bool is_excessive = PRIM_UNLIKELY(limits_are_pressed()) && has_excess();
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    if (is_excessive) {
+        purge_all(0);
+    }
+}
+
+static struct span *dirty_fit(size_t slice_count) {
     struct span *span = extent_set_best_fit(&page_heap.dirty, slice_count);
     if (!span && page_heap.recent) {
         page_heap_settle();
         span = extent_set_best_fit(&page_heap.dirty, slice_count);
     }
-    return span ? span : extent_set_best_fit(&page_heap.clean, slice_count);
+    return span;
+}
+
+static struct span *clean_fit(size_t slice_count) {
+    struct span *span = extent_set_best_fit(&page_heap.clean, slice_count);
+    return span || !extend_heap(slice_count) ? span
+                                             : extent_set_best_fit(&page_heap.clean, slice_count);
 }
 
 /* The span freed last, if it is just what is asked for; else it joins the others, for a request of
@@ -166,20 +210,40 @@ static struct span *take_aligned(struct span *span, size_t slice_count, size_t a
     return span;
 }
 
-struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
-    alignment = bits_max(alignment, SLICE_SIZE);
+static struct span *allocate(size_t slice_count, size_t alignment, bool *is_refused) {
     size_t searched = slice_count + alignment / SLICE_SIZE - 1;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     struct span *span = take_recent(slice_count, alignment);
     if (!span) {
-        span = best_fit(searched);
-        if (!span && extend_heap(searched)) {
-            span = best_fit(searched);
+        span = dirty_fit(searched);
+        bool is_clean = !span && may_touch(slice_count, is_refused);
+        if (is_clean) {
+            span = clean_fit(searched);
+            if (!limits_allow(resident_bytes(slice_count))) { /* new descriptors count, too */
+                span = NULL;
+            }
         }
         span = span ? take_aligned(span, slice_count, alignment) : NULL;
+        if (is_clean) {
+            limits_note_resident(resident_bytes(0));
+        }
     }
     note_low_water();
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    return span;
+}
+
+/* What fails may succeed once dirty spans have become clean and have joined their neighbours. */
+struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
+    bool is_refused = false;
+    alignment = bits_max(alignment, SLICE_SIZE);
+    struct span *span = allocate(slice_count, alignment, &is_refused);
+    if (PRIM_UNLIKELY(!span)) {
+        purge_all(0);
+        is_refused = true;
+        span = allocate(slice_count, alignment, &is_refused);
+    }
+    limits_look();
     return span;
 }
 
@@ -192,18 +256,19 @@ void page_heap_free(struct span *span, enum span_state state) {
     } else {
         page_heap_insert(span, state);
     }
-    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    release_lock();
 }
 
-bool page_heap_grow(struct span *span, size_t slice_count) {
+static bool grow(struct span *span, size_t slice_count, bool *is_refused) {
     size_t missing = slice_count - span->slice_count;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap_settle();
     struct span *next = span_of_slice(span_end(span));
     bool fits = next && (span_state(next) == SPAN_DIRTY || span_state(next) == SPAN_CLEAN) &&
                 next->slice_count >= missing;
+    enum span_state state = fits ? span_state(next) : SPAN_NONE;
+    fits = fits && (state == SPAN_DIRTY || may_touch(missing, is_refused));
     if (fits) {
-        enum span_state state = span_state(next);
         page_heap_remove(next);
         if (next->slice_count > missing) {
             page_heap_insert(page_heap_split(next, missing), state);
@@ -215,10 +280,26 @@ bool page_heap_grow(struct span *span, size_t slice_count) {
     return fits;
 }
 
+bool page_heap_grow(struct span *span, size_t slice_count) {
+    bool is_refused = false;
+    bool has_grown = grow(span, slice_count, &is_refused);
+    if (PRIM_UNLIKELY(is_refused)) {
+        purge_all(0);
+        has_grown = grow(span, slice_count, &is_refused);
+    }
+    return has_grown;
+}
+
 void page_heap_shrink(struct span *span, size_t slice_count) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     span_set_state(span, SPAN_BUSY);
     page_heap_insert(page_heap_split(span, slice_count), SPAN_DIRTY);
     span_set_state(span, SPAN_LARGE);
-    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    release_lock();
+}
+
+size_t page_heap_free_bytes(void) {
+    size_t slices =
+        load_relaxed(&page_heap.clean.slice_count) + load_relaxed(&page_heap.dirty.slice_count);
+    return slices * SLICE_SIZE;
 }

@@ -38,6 +38,9 @@ void page_heap_shrink(struct span *span, size_t slice_count);
 /* With the lock held: puts the recent span to the others. */
 void page_heap_settle(void);
 
+/* Bytes in free spans, clean and dirty, of some recent moment. */
+size_t page_heap_free_bytes(void);
+
 /* With the lock held: puts a BUSY span into the set of the given state, joined with its
  * neighbours; takes a span out of its set and makes it BUSY; cuts off a BUSY span's end. */
 void page_heap_insert(struct span *span, enum span_state state);

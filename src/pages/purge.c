@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "os/machine.h"
 #include "os/memory.h"
+#include "pages/limits.h"
 #include "settings/options.h"
 
 enum {
@@ -227,6 +228,7 @@ void purge_tick(void) {
         end_epoch(now);
     }
     lock_release_unranked(&purge.lock);
+    limits_refresh(now);
 }
 
 void purge_open_window(void) {

@@ -3,6 +3,7 @@
 #include "objects/allocate.h"
 #include "objects/heap.h"
 #include "objects/slab.h"
+#include "pages/limits.h"
 #include "pages/span.h"
 #include "settings/options.h"
 #include "unit/unit.h"
@@ -183,6 +184,30 @@ static void test_total_is_divided(void **state) {
     thread_cache_flush(cache);
 }
 
+/* Above the soft limit a cache gives back what is beyond an eighth of its budget as it goes. */
+static void test_pressure(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+        allocate_many(100, size_classes[object_class].size);
+        release_many(100);
+    }
+    size_t small = options.cache_thread / 2 / 8;
+    assert_true(cache->capacity_bytes > 2 * small);
+    options.soft_limit = 1;
+    limits_note_resident(2);
+    for (int round = 0; round < 100; round++) {
+        allocate_many(BLOCKS, 512);
+        release_many(BLOCKS);
+    }
+    check_cache(cache);
+    assert_true(cache->capacity_bytes <= small);
+    assert_true(held_bytes(cache) <= 2 * small);
+    options.soft_limit = OPTION_AUTO;
+    limits_note_resident(0);
+    thread_cache_flush(cache);
+}
+
 /* Low water: blocks of a class that the thread does not use any more go back to the slabs while
  * it uses another one. */
 static void test_idle_blocks_go_back(void **state) {
@@ -295,6 +320,7 @@ int main(void) {
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_budget_over_all_classes),
         cmocka_unit_test(test_total_is_divided),
+        cmocka_unit_test(test_pressure),
         cmocka_unit_test(test_idle_blocks_go_back),
         cmocka_unit_test(test_flush),
         cmocka_unit_test(test_threads_leave_nothing),
