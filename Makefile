@@ -5,7 +5,7 @@ DESTDIR ?=
 BUILD   := $(CURDIR)/build
 
 .DEFAULT_GOAL := all
-.PHONY: all library tool bootstrap demo test bench graphs check prove docs format install clean help
+.PHONY: all library tool bootstrap demo test bench large graphs check prove docs format install clean help
 
 all: library tool ## build the library and the command-line tool
 	@tools/summary
@@ -29,6 +29,11 @@ bench: ## run the benchmarks against every allocator found
 	@tools/bootstrap build bench
 	@$(MAKE) --no-print-directory all
 	@bench/run $(BENCH_OPTIONS)
+
+large: ## large memory: what is to be reached, and what every allocator reaches
+	@tools/bootstrap build bench
+	@$(MAKE) --no-print-directory all
+	@bench/large $(LARGE_OPTIONS)
 
 graphs: ## draw the classic pictures of t-test1
 	@tools/bootstrap build bench

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks bench/rows.toml: every row is whole, and everything that it names is there.
+"""Checks bench/rows.toml and bench/large.toml: every row is whole, and everything that it names is
+there.
 
     bench/check_rows.py [--programs]
 
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+from harness.goals import load_goal_rows
 
 BENCH = Path(__file__).resolve().parent
 WORKLOADS = BENCH.parent / "build" / "bench"
@@ -89,20 +92,46 @@ def workload_problems(workloads):
             yield f"{program}: a wrong option does not end with status 2"
 
 
-def table_problems(rows, workloads):
-    names = [row.get("name") for row in rows]
+def doubled_names(names):
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"{name}: two rows have this name"
+
+
+def goal_row_problems(row):
+    """A row of large.toml, its values filled in."""
+    words = row.words(Path("{tmp}"))
+    for word in [*words, *row.assignments(Path("{tmp}")), row.name]:
+        for name in re.findall(r"\{([a-z]\w*)\}", word.replace("{tmp}", "")):
+            yield f"{{{name}}} in '{word}' has no value"
+    if not row.about.endswith("."):
+        yield "about is not a sentence"
+    for goal in row.goals:
+        bounds = [goal.most, goal.of, goal.of_best]
+        if bounds.count(None) != len(bounds) - 1:
+            yield f"the goal for {goal.figure} has not exactly one of most, of, of_best"
+
+
+def goal_table_problems(rows):
+    yield from doubled_names([row.name for row in rows])
+    for row in rows:
+        yield from (f"{row.name}: {problem}" for problem in goal_row_problems(row))
+
+
+def table_problems(rows, goal_rows, workloads):
+    yield from doubled_names([row.get("name") for row in rows])
     if len(rows) < ROWS_LEAST:
         yield f"{len(rows)} rows, at least {ROWS_LEAST} wanted"
     used = {row["command"][0] for row in rows}
+    used |= {Path(word).name for row in goal_rows for word in row.command}
     for program in sorted(workloads - used):
         yield f"no row runs the workload {program}"
 
 
-def problems(rows, with_programs):
+def problems(rows, goal_rows, with_programs):
     workloads = workload_sources()
-    yield from table_problems(rows, workloads)
+    yield from table_problems(rows, goal_rows, workloads)
+    yield from goal_table_problems(goal_rows)
+    yield from goal_table_problems(load_goal_rows(quick=True))
     for row in rows:
         found = [*key_problems(row), *score_problems(row), *file_problems(row)]
         if with_programs:
@@ -113,16 +142,17 @@ def problems(rows, with_programs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Check bench/rows.toml.")
+    parser = argparse.ArgumentParser(description="Check bench/rows.toml and bench/large.toml.")
     parser.add_argument("--programs", action="store_true",
                         help="also check that every program is there and its command line works")
     options = parser.parse_args()
     rows = tomllib.loads((BENCH / "rows.toml").read_text(encoding="utf-8"))["row"]
-    found = list(problems(rows, options.programs))
+    goal_rows = load_goal_rows(quick=False)
+    found = list(problems(rows, goal_rows, options.programs))
     for problem in found:
-        print(f"rows.toml: {problem}", file=sys.stderr)
-    print(f"{len(rows)} rows, {sum(row['quick'] for row in rows)} of them quick, "
-          f"{len(found)} problems")
+        print(f"bench: {problem}", file=sys.stderr)
+    print(f"{len(rows)} rows, {sum(row['quick'] for row in rows)} of them quick; "
+          f"{len(goal_rows)} rows with goals; {len(found)} problems")
     return 1 if found else 0
 
 

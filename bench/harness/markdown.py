@@ -15,7 +15,7 @@ def markdown_table(table):
     def line(texts):
         return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
     lines = [f"## {table.title}", "", table.note, "", line(table.header),
-             line(["---"] + ["---:"] * (len(table.header) - 1))]
+             line(["---"] * table.left + ["---:"] * (len(table.header) - table.left))]
     lines += [line([MARKS[cell.mark].format(cell.text) for cell in row]) for row in table.rows]
     return "\n".join(lines)
 

@@ -30,6 +30,7 @@ class Table:
     note: str
     header: list
     rows: list = field(default_factory=list)
+    left: int = 1  # so many columns at the left are text
 
 
 def ratio_mark(ratio):

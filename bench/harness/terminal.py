@@ -80,7 +80,7 @@ def rich_table(table, columns=None):
                       caption_justify="left", title_style="bold", header_style="bold",
                       row_styles=["", "on grey7"], box=None, pad_edge=False)
     for index in kept:
-        drawn.add_column(table.header[index], justify="left" if index == 0 else "right",
+        drawn.add_column(table.header[index], justify="left" if index < table.left else "right",
                          no_wrap=True)
     for row in table.rows:
         style = "bold magenta" if row[0].text == OURS else ""

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Measure what primalloc is to reach with large memory, with its peers beside it, in one table.
+
+The rows are those of bench/large.toml; each can be run alone. Figures that the kernel counts
+(faults, bytes, threads, how a program ended) need one pass; rows that compare times run several,
+interleaved.
+
+Examples:
+  bench/large                                   every row, about half an hour
+  bench/large --quick                           small sizes and the four best-known peers
+  bench/large --rows 'turns-64M,idle-*'         some rows
+  bench/large --allocators primalloc,glibc,mine=/tmp/mine.so
+"""
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.environment import BenchError, build_workloads, enter_venv
+
+PASSES = 6
+QUICK_PASSES = 2
+# A peer this far from a row's fastest in two passes is not run on that row again.
+FAR_BEHIND = 1.5
+TIMEOUT_LEAST_S, TIMEOUT_FACTOR = 60.0, 10.0
+WELL_KNOWN = ("glibc", "jemalloc", "mimalloc3", "tcmalloc")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true",
+                        help="small sizes, few passes, the best-known peers")
+    parser.add_argument("--rows", metavar="PATTERN",
+                        help="comma-separated shell patterns of row names")
+    parser.add_argument("--allocators", metavar="A,B", help="names, or NAME=PATH of a library")
+    parser.add_argument("--passes", type=int, metavar="N",
+                        help=f"of the rows that compare ({PASSES}; quick {QUICK_PASSES})")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of trials")
+    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    parser.add_argument("--markdown", action="store_true",
+                        help="print the machine's facts and the table in Markdown")
+    return parser.parse_args()
+
+
+def chosen_allocators(options):
+    from harness.allocators import AGAIN, OURS, default_allocators, named_allocators
+    from harness.takeover import check_takes_over
+
+    if options.allocators:
+        chosen = named_allocators(options.allocators.split(","))
+    else:
+        chosen = [one for one in default_allocators(quick=False)
+                  if one.name != AGAIN
+                  and (not options.quick or one.name in (OURS, *WELL_KNOWN))]
+    for allocator in chosen:
+        if allocator.library:
+            check_takes_over(allocator.library, allocator.assignments())
+    return chosen
+
+
+class Measurement:
+    """The passes of one row: {allocator: {pass number: figures}}, and who failed and how."""
+
+    def __init__(self, row, allocators, scratch):
+        self.row = row
+        self.allocators = allocators
+        self.scratch = scratch
+        self.passes = {one.name: {} for one in allocators}
+        self.failures = {}
+        self.far_behind = set()
+
+    def run(self, passes, seed, tell):
+        """All passes, each in an order of its own."""
+        for number in range(1, passes + 1):
+            order = list(self.allocators)
+            random.Random(f"{seed}/{number}/{self.row.name}").shuffle(order)
+            for allocator in order:
+                if allocator.name not in self.failures and allocator.name not in self.far_behind:
+                    tell(f"{self.row.name}, {allocator.name}, pass {number} of {passes}")
+                    self.trial(number, allocator)
+            if number == 2:
+                self.leave_far_behind()
+
+    def trial(self, number, allocator):
+        from harness.goals import failure_of, figures_of
+        from harness.trial import run_trial
+        outcome = run_trial(
+            self.row.words(self.scratch),
+            self.row.assignments(self.scratch) + allocator.assignments(), self.scratch,
+            max(TIMEOUT_LEAST_S, TIMEOUT_FACTOR * self.row.seconds))
+        failure = failure_of(self.row, outcome)
+        if failure:
+            self.failures[allocator.name] = failure
+            return
+        figures = figures_of(outcome)
+        for goal in self.row.goals:
+            if goal.figure not in figures:
+                raise BenchError(f"{self.row.name} under {allocator.name} did not print the "
+                                 f"figure {goal.figure}: {outcome.output.strip()[-200:]}")
+        self.passes[allocator.name][number] = figures
+
+    def leave_far_behind(self):
+        """Find the peers that are far from the best in every figure that is compared."""
+        compared = [goal.figure for goal in self.row.goals if goal.of_best is not None]
+        peers = {one.name for one in self.allocators if one.is_peer} - set(self.failures)
+        least = {(name, figure): min(one[figure] for one in self.passes[name].values())
+                 for name in peers for figure in compared}
+        best = {figure: min(least[name, figure] for name in peers)
+                for figure in compared if peers}
+        self.far_behind = {name for name in peers if all(
+            least[name, figure] > FAR_BEHIND * best[figure] for figure in compared)}
+
+
+def measure(options):
+    """What JSON keeps: the machine's facts, the allocators, and each row with its judgements."""
+    from harness.allocators import OURS
+    from harness.goals import judge, load_goal_rows, select_goal_rows
+    from harness.machine import machine_facts
+    from rich.console import Console
+
+    rows = select_goal_rows(load_goal_rows(options.quick), options.rows)
+    build_workloads()
+    allocators = chosen_allocators(options)
+    facts = machine_facts()
+    passes = options.passes or (QUICK_PASSES if options.quick else PASSES)
+    scratch = Path(tempfile.mkdtemp(prefix="primalloc-large-"))
+    results = []
+    try:
+        with Console(stderr=True).status("") as status:
+            for row in rows:
+                one = Measurement(row, allocators, scratch)
+                one.run(passes if row.is_compared else 1, options.seed, status.update)
+                judgements = [judge(goal, one.passes, one.failures, OURS) for goal in row.goals]
+                results.append({"name": row.name, "about": row.about,
+                                "command": list(row.command), "failures": one.failures,
+                                "passes": one.passes,
+                                "goals": [asdict(judgement) for judgement in judgements]})
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return {"machine": facts, "quick": options.quick, "passes": passes, "seed": options.seed,
+            "allocators": [{"name": one.name, "version": one.version, "source": one.source}
+                           for one in allocators],
+            "rows": results}
+
+
+def print_markdown(raw, table):
+    from harness.markdown import fact_lines, markdown_table
+    peers = [f"- {one['name']} {one['version']} ({one['source']})" for one in raw["allocators"]]
+    print("\n\n".join(["# Large memory", "\n".join(fact_lines(raw)), "## Allocators",
+                       "\n".join(peers), markdown_table(table)]))
+
+
+def main():
+    options = arguments()
+    enter_venv()
+    from harness.goal_table import goal_table
+    from harness.terminal import make_console, rich_table
+    try:
+        raw = measure(options)
+    except BenchError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted before there was anything to report")
+    if options.json:
+        print(json.dumps(raw, indent=1))
+        return
+    table = goal_table(raw, None if options.allocators else WELL_KNOWN)
+    if options.markdown:
+        print_markdown(raw, table)
+    else:
+        make_console().print(rich_table(table))
+
+
+if __name__ == "__main__":
+    main()
