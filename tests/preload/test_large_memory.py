@@ -1,0 +1,204 @@
+"""Large memory: no page faults for memory that is used again, nothing copied that could be moved,
+nothing kept by a process that sits idle, and an end of memory that is survived.
+
+The programs are those of bench/large, at small sizes; what they print is counted by the kernel, so
+that the machine's speed does not matter. Each is also run where the answer is known, on libc's
+malloc or in a way that must show, since a program that misreports would prove nothing.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORKLOADS = ROOT / "bench" / "workloads"
+FIGURE = re.compile(r"^figure (\w+) (\S+)$", re.MULTILINE)
+KEEP_CALLS = ["-fno-builtin-malloc", "-fno-builtin-realloc", "-fno-builtin-free"]
+PAGE_KIB = 4
+LARGE_KIB = 64 << 10
+
+NOT_RETURNED = pytest.mark.xfail(
+    strict=True, reason="an idle process does not give its free pages back")
+NOT_RETURNED_SCATTERED = pytest.mark.xfail(
+    strict=True, reason="free pages beside scattered survivors stay resident")
+
+
+@pytest.fixture(scope="session")
+def workload(tmp_path_factory):
+    """Builds a program of bench/workloads on first use: workload("doubling") -> path."""
+    directory = tmp_path_factory.mktemp("workloads")
+
+    def build(name: str) -> pathlib.Path:
+        target = directory / name
+        if target.exists():
+            return target
+        source = next(WORKLOADS.glob(f"{name}.c*"))
+        is_c = source.suffix == ".c"
+        compiler = ["gcc", "-std=gnu11"] if is_c else ["g++", "-std=c++17", "-fno-allocation-dce"]
+        if shutil.which(compiler[0]) is None:
+            pytest.skip(f"{compiler[0]} is not installed (tests/apt-packages.txt)")
+        subprocess.run([*compiler, "-O2", "-D_GNU_SOURCE", "-pthread", *KEEP_CALLS, "-o", target,
+                        source], check=True, timeout=120)
+        return target
+
+    return build
+
+
+def figures(output: bytes) -> dict[str, float]:
+    return {name: float(value) for name, value in FIGURE.findall(output.decode())}
+
+
+def started(library: pathlib.Path | None, command, **changes: str) -> subprocess.Popen:
+    """A program under the library, or under libc's malloc; to be waited for with `ended`."""
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **changes}
+    if library:
+        environment["LD_PRELOAD"] = str(library)
+    return subprocess.Popen([str(word) for word in command], env=environment,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+def ended(process: subprocess.Popen) -> dict[str, float]:
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, f"{process.args}: {errors.decode()[-500:]}"
+    return figures(output)
+
+
+def measured(library, command, **changes) -> dict[str, float]:
+    return ended(started(library, command, **changes))
+
+
+# ---- memory that is used again ----
+
+@pytest.mark.parametrize("kib", [126, 127, 128, 1024, LARGE_KIB])
+def test_no_fault_for_a_block_used_again(workload, library, kib):
+    assert measured(library, [workload("touch-turns"), kib, 20])["faults_per_turn"] == 0
+
+
+def test_faults_are_counted_exactly(workload):
+    """libc's malloc maps a block above its largest threshold anew each time: header and pages."""
+    got = measured(None, [workload("touch-turns"), LARGE_KIB, 5])
+    assert got["faults_per_turn"] == LARGE_KIB / PAGE_KIB + 1
+
+
+@pytest.fixture(scope="module")
+def paused_runs(workload, library):
+    """All at the same time, since they sleep most of theirs."""
+    turns = {5: 200, 50: 24, 400: 4}
+    running = {(kib, pause): started(library, [workload("touch-turns"), kib, turns[pause],
+                                               pause * 1000])
+               for kib in (128, 1024, LARGE_KIB) for pause in turns}
+    return {key: ended(process) for key, process in running.items()}
+
+
+@pytest.mark.parametrize("pause_ms", [5, 50, 400])
+@pytest.mark.parametrize("kib", [128, 1024, LARGE_KIB])
+def test_no_fault_for_a_block_used_again_after_a_pause(paused_runs, kib, pause_ms):
+    assert paused_runs[kib, pause_ms]["faults_per_turn"] == 0
+
+
+@pytest.mark.parametrize("results", [1, 2])
+@pytest.mark.parametrize("advice", ["1", "0"])
+def test_no_fault_for_matrix_products(library, advice, results):
+    if subprocess.run([sys.executable, "-c", "import numpy"], capture_output=True,
+                      check=False).returncode != 0:
+        pytest.skip("numpy is not there (bench/requirements.txt)")
+    command = [sys.executable, ROOT / "bench" / "apps" / "products.py", 1000, 10, results]
+    got = measured(library, command, NUMPY_MADVISE_HUGEPAGE=advice)
+    assert got["faults_per_product"] == 0
+
+
+# ---- memory that nobody uses ----
+
+IDLE_KINDS = ("small", "mixed", "large")
+
+
+@pytest.fixture(scope="module")
+def idle_runs(workload, library):
+    running = {(kind, way): started(library, [workload("survivors"), kind, way, 128,
+                                              "--surviving=10", "--idle=2", "--watched=1"])
+               for kind in IDLE_KINDS for way in ("phase", "scattered")}
+    return {key: ended(process) for key, process in running.items()}
+
+
+@NOT_RETURNED
+@pytest.mark.parametrize("kind", IDLE_KINDS)
+def test_idle_process_returns_what_it_does_not_need(idle_runs, kind):
+    got = idle_runs[kind, "phase"]
+    assert got["idle_mib"] <= 1.15 * got["live_mib"] + 8
+
+
+@NOT_RETURNED_SCATTERED
+@pytest.mark.parametrize("kind", IDLE_KINDS)
+def test_idle_process_keeps_only_pages_with_live_bytes(idle_runs, kind):
+    assert idle_runs[kind, "scattered"]["idle_per_live_pages"] <= 1.1
+
+
+@pytest.mark.parametrize("kind", IDLE_KINDS)
+def test_idle_process_sleeps(idle_runs, kind):
+    got = idle_runs[kind, "phase"]
+    assert (got["wakeups_per_s"], got["threads"]) == (0, 1)
+
+
+def test_live_pages_are_counted_exactly(workload):
+    """Where everything survives, what is resident and what holds live bytes are the same."""
+    got = measured(None, [workload("survivors"), "small", "scattered", 64, "--percent=100",
+                          "--idle=0", "--watched=1"])
+    assert 0.99 < got["idle_per_live_pages"] < 1.02
+
+
+def test_resident_size_is_read_exactly(workload):
+    """What the program reads of itself is what others read of it while it sleeps."""
+    process = started(None, [workload("survivors"), "small", "phase", 64, "--surviving=10",
+                             "--idle=1", "--watched=1"])
+    readings = []
+    while process.poll() is None:
+        try:
+            rollup = pathlib.Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+        except OSError:
+            break
+        resident = re.search(r"^Rss: +(\d+) kB$", rollup, re.MULTILINE)
+        readings += [int(resident[1])] if resident else []
+        time.sleep(0.02)
+    got = ended(process)
+    seen_mib = statistics.mode(readings) / 1024
+    assert seen_mib == pytest.approx(got["idle_mib"] + got["table_mib"], abs=0.25)
+
+
+# ---- growth ----
+
+def test_large_blocks_are_moved_not_copied(workload, library):
+    got = measured(library, [workload("doubling"), 4, 256 << 10])
+    assert got["copied_mib"] == 0
+    assert got["peak_per_final"] <= 1.05
+
+
+def test_copies_are_counted(workload):
+    got = measured(None, [workload("doubling"), 4, 256 << 10, "--way=copy"])
+    assert got["copied_mib"] == pytest.approx(255.5, rel=0.01)
+
+
+@pytest.mark.parametrize("way", ["realloc", "copy"])
+def test_growth_in_many_threads(workload, library, way):
+    got = measured(library, [workload("growth-threads"), way, 64, 8192, 2])
+    assert got["peak_per_live"] <= 1.3
+
+
+# ---- the end of memory ----
+
+def test_full_table_of_mappings(workload, each_library):
+    assert measured(each_library, [workload("exhaustion"), "maps"])["served"] > 0
+
+
+def test_exhausted_address_space(workload, each_library):
+    """T17: NULL with ENOMEM, and what was freed can be had again."""
+    command = ["bash", "-c", 'ulimit -v 262144 && exec "$@"', "limited", workload("exhaustion"),
+               "address-space"]
+    assert measured(each_library, command)["had_mib"] > 128
