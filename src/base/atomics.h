@@ -16,6 +16,9 @@
     atomic_fetch_add_explicit((target), (value), memory_order_relaxed)
 #define subtract_relaxed(target, value) \
     atomic_fetch_sub_explicit((target), (value), memory_order_relaxed)
+#define or_relaxed(target, value) atomic_fetch_or_explicit((target), (value), memory_order_relaxed)
+#define and_relaxed(target, value) \
+    atomic_fetch_and_explicit((target), (value), memory_order_relaxed)
 #define exchange_acquire(target, value) \
     atomic_exchange_explicit((target), (value), memory_order_acquire)
 #define exchange_release(target, value) \

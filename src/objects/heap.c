@@ -9,6 +9,7 @@
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
+#include "pages/recycle.h"
 #include "settings/options.h"
 
 _Atomic bool heap_is_ready;
@@ -46,6 +47,7 @@ void heap_fork_prepare(void) {
     lock_acquire_unranked(&heap_lock);
     thread_cache_fork_prepare();
     slab_fork_prepare();
+    recycle_fork_prepare();
     lock_acquire_unranked(&page_heap.lock);
     metadata_fork_prepare();
 }
@@ -53,6 +55,7 @@ void heap_fork_prepare(void) {
 void heap_fork_parent(void) {
     metadata_fork_parent();
     lock_release_unranked(&page_heap.lock);
+    recycle_fork_parent();
     slab_fork_parent();
     thread_cache_fork_parent();
     lock_release_unranked(&heap_lock);
@@ -62,6 +65,7 @@ void heap_fork_parent(void) {
 void heap_fork_child(void) {
     metadata_fork_child();
     lock_reset(&page_heap.lock);
+    recycle_fork_child();
     slab_fork_child();
     thread_cache_fork_child();
     lock_reset(&heap_lock);

@@ -5,13 +5,14 @@
 
 #include "base/bits.h"
 #include "objects/size_class.h"
-#include "os/memory.h"
+#include "pages/mapping.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
+#include "pages/recycle.h"
 
 enum {
-    MOVE_SIZE_MIN = 1 << 20, /* copying less is about as quick as moving pages */
-    MOVE_COUNT_MAX = 8192,   /* each move may split a kernel mapping, of which there are 65,530 */
+    MOVE_SIZE_MIN = 128 * 1024, /* copying less is quicker than moving pages */
+    GROWTH_DIVISOR = 4,         /* a growing block finds room for a quarter more behind it */
 };
 
 /* 0 when the size is impossible. */
@@ -19,28 +20,55 @@ static size_t slices_for(size_t size) {
     return size > PTRDIFF_MAX - SLICE_SIZE ? 0 : (size + SLICE_SIZE - 1) / SLICE_SIZE;
 }
 
-static struct span *allocate_span(size_t size, size_t alignment) {
-    size_t slices = slices_for(size);
+static struct span *allocate_span(size_t slices, size_t alignment) {
     size_t limit = (size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT);
     if (slices == 0 || slices > limit || alignment / SLICE_SIZE > limit - slices) {
         return NULL;
     }
-    struct span *span = page_heap_allocate(slices, alignment);
-    if (span) {
-        span_publish(span, SPAN_LARGE, CLASS_LARGE);
-    }
-    return span;
+    return page_heap_allocate(slices, alignment);
 }
 
+/* Who asks for zeros may well never touch them: nothing is moved there. */
 void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
-    struct span *span = allocate_span(size, alignment);
+    struct span *span = allocate_span(slices_for(size), alignment);
     if (!span) {
         return NULL;
     }
     if (is_zero) {
         *is_zero = span->is_zero;
+    } else if (span->is_zero) {
+        recycle_into(span, 0);
     }
+    span_publish(span, SPAN_LARGE, CLASS_LARGE);
     return (void *)span->address;
+}
+
+/* A span for a block that has begun to grow, with room behind it. Pages of its own are wanted from
+ * first_new on only: others are to be moved to before that. */
+static struct span *allocate_growing(size_t size, size_t first_new) {
+    size_t slices = slices_for(size);
+    size_t room = slices ? slices / GROWTH_DIVISOR + 1 : 0;
+    struct span *span = allocate_span(slices + room, 0);
+    if (!span && room) {
+        span = allocate_span(slices, 0);
+        room = 0;
+    }
+    if (span) {
+        bool is_fresh = span->is_zero;
+        span_publish(span, SPAN_LARGE, CLASS_LARGE);
+        if (room) {
+            page_heap_shrink(span, slices, is_fresh ? SPAN_CLEAN : SPAN_DIRTY);
+        }
+        if (is_fresh) {
+            recycle_into(span, slices_for(first_new));
+        }
+    }
+    return span;
+}
+
+void *large_allocate_growing(size_t size) {
+    struct span *span = allocate_growing(size, 0);
+    return span ? (void *)span->address : NULL;
 }
 
 void large_release(struct span *span) {
@@ -50,39 +78,36 @@ void large_release(struct span *span) {
 
 bool large_resize(struct span *span, size_t size) {
     size_t slices = slices_for(size);
-    if (slices == 0 || size <= MEDIUM_SIZE_MAX) {
+    if (slices == 0 || (size <= MEDIUM_SIZE_MAX && slices <= span->slice_count / 2)) {
         return false;
     }
     if (slices < span->slice_count) {
-        page_heap_shrink(span, slices);
+        page_heap_shrink(span, slices, SPAN_DIRTY);
         return true;
     }
-    return slices == span->slice_count || page_heap_grow(span, slices);
-}
-
-static bool move_pages(const struct span *from, const struct span *to) {
-    static _Atomic unsigned moves; /* (atomic: hint) */
-    size_t size = bits_min(span_size(from), span_size(to));
-    if (size < MOVE_SIZE_MIN || memory_page_size() > SLICE_SIZE ||
-        load_relaxed(&moves) >= MOVE_COUNT_MAX) {
-        return false;
+    size_t old_slices = span->slice_count;
+    enum span_state grown_into = SPAN_BUSY;
+    if (slices > old_slices) {
+        grown_into = page_heap_grow(span, slices);
+        if (grown_into == SPAN_CLEAN) {
+            recycle_into(span, old_slices);
+        }
     }
-    add_relaxed(&moves, 1);
-    return memory_move((void *)from->address, (void *)to->address, size);
+    return grown_into != SPAN_NONE;
 }
 
 void *large_move(struct span *span, size_t size) {
-    struct span *target = allocate_span(size, 0);
+    size_t kept = bits_min(span_size(span), size);
+    bool is_moving = kept >= MOVE_SIZE_MIN && mapping_may_cut();
+    struct span *target = allocate_growing(size, is_moving ? kept : 0);
     if (!target) {
         return NULL;
     }
-    if (move_pages(span, target)) {
-        span_withdraw(span);
-        purge_free(span, SPAN_CLEAN);
-    } else {
-        memcpy((void *)target->address, (void *)span->address,
-               bits_min(span_size(span), span_size(target)));
-        large_release(span);
+    size_t moved = is_moving ? mapping_move(span->address, target->address, span_size(span)) : 0;
+    if (moved < kept) {
+        memcpy((void *)(target->address + moved), (void *)(span->address + moved), kept - moved);
     }
+    span_withdraw(span);
+    purge_free(span, moved == span_size(span) ? SPAN_CLEAN : SPAN_DIRTY);
     return (void *)target->address;
 }

@@ -1,4 +1,5 @@
-/* large.h - blocks above MEDIUM_SIZE_MAX: spans of their own.
+/* large.h - blocks that are spans of their own: all above MEDIUM_SIZE_MAX, and lesser ones that
+ * grow.
  *
  * Locks: PAGE_HEAP, inside. A span belongs to whoever holds its block. */
 #ifndef PRIM_OBJECTS_LARGE_H
@@ -9,6 +10,9 @@
 /* A block of size bytes at a multiple of alignment (a power of two); NULL without memory. Tells
  * through is_zero, if not NULL, whether its bytes are known to be zero. */
 void *large_allocate(size_t size, size_t alignment, bool *is_zero);
+
+/* A block with room behind it, for one that has begun to grow: of any size; NULL without memory. */
+void *large_allocate_growing(size_t size);
 
 void large_release(struct span *span);
 

@@ -15,8 +15,21 @@ size_t usable_size(const void *block) {
     return object_class ? size_classes[object_class].size : 0;
 }
 
+/* A block that outgrew its class at this size is likely to grow again: it gets a span with room
+ * behind it, where it grows in place, rather than pass through every class on its way. */
+static void *allocate_moved(size_t old_size, size_t size) {
+    enum { GROWING_SIZE_MIN = 32 * 1024 };
+    if (size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size) {
+        void *target = large_allocate_growing(size);
+        if (target) {
+            return target;
+        }
+    }
+    return allocate(size);
+}
+
 static void *move_block(void *block, size_t old_size, size_t size) {
-    void *target = allocate(size);
+    void *target = allocate_moved(old_size, size);
     if (target) {
         memcpy(target, block, bits_min(old_size, size));
         release(block);

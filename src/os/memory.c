@@ -20,6 +20,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -114,6 +117,13 @@ size_t memory_resident(void *address, size_t size) {
     }
     errno = saved_errno;
     return resident * page_size;
+}
+
+bool memory_is_pinned(void *address) {
+    int saved_errno = errno;
+    bool is_pinned = syscall(SYS_madvise, address, memory_page_size(), MADV_COLD) != 0;
+    errno = saved_errno;
+    return is_pinned;
 }
 
 bool memory_move(void *from, void *to, size_t size) {

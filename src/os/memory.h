@@ -34,6 +34,10 @@ bool memory_purge(void *address, size_t size);
 /* How many bytes of the range hold physical pages. */
 size_t memory_resident(void *address, size_t size);
 
+/* Whether the page at this address is locked in memory or a huge page of the system's pool: then it
+ * must stay where it is. True on kernels before 5.4, which do not tell and cannot move pages. */
+bool memory_is_pinned(void *address);
+
 /* Moves the physical pages of [from, from + size) to [to, to + size), whose own are given back.
  * The source stays mapped and reads as zero. False, with nothing changed, on kernels before 5.7. */
 bool memory_move(void *from, void *to, size_t size);

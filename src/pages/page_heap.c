@@ -14,8 +14,8 @@
 enum { GROWTH_MIN = 1 << 20, GROWTH_MAX = 64 << 20, GROWTH_DIVISOR = 4 };
 
 enum {
-    RECENT_MIN = 16
-}; /* slices of a span worth keeping apart: 256 KiB, less is cached above us */
+    RECENT_MIN = 16 /* slices of a span worth keeping apart: 256 KiB; less is cached above us */
+};
 
 struct page_heap page_heap;
 
@@ -133,8 +133,7 @@ static bool extend_heap(size_t slice_count) {
     return true;
 }
 
-/* To be called after every operation that takes dirty slices for good. */
-static void note_low_water(void) {
+void page_heap_note_low_water(void) {
     page_heap.dirty_low_water =
         bits_min(page_heap.dirty_low_water, load_relaxed(&page_heap.dirty.slice_count));
 }
@@ -228,7 +227,7 @@ static struct span *allocate(size_t slice_count, size_t alignment, bool *is_refu
             limits_note_resident(resident_bytes(0));
         }
     }
-    note_low_water();
+    page_heap_note_low_water();
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     return span;
 }
@@ -259,41 +258,41 @@ void page_heap_free(struct span *span, enum span_state state) {
     release_lock();
 }
 
-static bool grow(struct span *span, size_t slice_count, bool *is_refused) {
+static enum span_state grow(struct span *span, size_t slice_count, bool *is_refused) {
     size_t missing = slice_count - span->slice_count;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap_settle();
     struct span *next = span_of_slice(span_end(span));
-    bool fits = next && (span_state(next) == SPAN_DIRTY || span_state(next) == SPAN_CLEAN) &&
-                next->slice_count >= missing;
-    enum span_state state = fits ? span_state(next) : SPAN_NONE;
-    fits = fits && (state == SPAN_DIRTY || may_touch(missing, is_refused));
-    if (fits) {
+    enum span_state state = next ? span_state(next) : SPAN_NONE;
+    bool fits = (state == SPAN_DIRTY || state == SPAN_CLEAN) && next->slice_count >= missing;
+    if (fits && (state == SPAN_DIRTY || may_touch(missing, is_refused))) {
         page_heap_remove(next);
         if (next->slice_count > missing) {
             page_heap_insert(page_heap_split(next, missing), state);
         }
         span_create(span->address, slice_count, SPAN_LARGE);
-        note_low_water();
+        page_heap_note_low_water();
+    } else {
+        state = SPAN_NONE;
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
-    return fits;
+    return state;
 }
 
-bool page_heap_grow(struct span *span, size_t slice_count) {
+enum span_state page_heap_grow(struct span *span, size_t slice_count) {
     bool is_refused = false;
-    bool has_grown = grow(span, slice_count, &is_refused);
+    enum span_state state = grow(span, slice_count, &is_refused);
     if (PRIM_UNLIKELY(is_refused)) {
         purge_all(0);
-        has_grown = grow(span, slice_count, &is_refused);
+        state = grow(span, slice_count, &is_refused);
     }
-    return has_grown;
+    return state;
 }
 
-void page_heap_shrink(struct span *span, size_t slice_count) {
+void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end_state) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     span_set_state(span, SPAN_BUSY);
-    page_heap_insert(page_heap_split(span, slice_count), SPAN_DIRTY);
+    page_heap_insert(page_heap_split(span, slice_count), end_state);
     span_set_state(span, SPAN_LARGE);
     release_lock();
 }

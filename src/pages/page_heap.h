@@ -24,22 +24,26 @@ struct page_heap {
 
 extern PRIM_HIDDEN struct page_heap page_heap;
 
-/* A BUSY span of at least slice_count slices whose address is a multiple of alignment (a power of
- * two, in bytes), or NULL when there is no memory. */
+/* A BUSY span of slice_count slices whose address is a multiple of alignment (a power of two, in
+ * bytes), or NULL when there is no memory. */
 struct span *page_heap_allocate(size_t slice_count, size_t alignment);
 
 /* Takes a BUSY span back, as CLEAN only if its pages are known to be gone. */
 void page_heap_free(struct span *span, enum span_state state);
 
-/* Changes a LARGE span in place: grows it into a free neighbour, or frees its end. */
-bool page_heap_grow(struct span *span, size_t slice_count);
-void page_heap_shrink(struct span *span, size_t slice_count);
+/* Changes a LARGE span in place. Grows it into a free neighbour, and returns what that was: CLEAN
+ * or DIRTY, or NONE if it does not fit. Or frees its end, as CLEAN only if never touched. */
+enum span_state page_heap_grow(struct span *span, size_t slice_count);
+void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end_state);
 
 /* With the lock held: puts the recent span to the others. */
 void page_heap_settle(void);
 
 /* Bytes in free spans, clean and dirty, of some recent moment. */
 size_t page_heap_free_bytes(void);
+
+/* With the lock held: to be called after every operation that takes dirty slices for good. */
+void page_heap_note_low_water(void);
 
 /* With the lock held: puts a BUSY span into the set of the given state, joined with its
  * neighbours; takes a span out of its set and makes it BUSY; cuts off a BUSY span's end. */

@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "pages/metadata.h"
 
-_Atomic(union span_slot *) span_chunks[CHUNK_COUNT];
+_Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT];
 
 bool span_cover(uintptr_t address, size_t size) {
     for (uintptr_t chunk = address >> CHUNK_SHIFT; chunk <= (address + size - 1) >> CHUNK_SHIFT;
@@ -15,12 +15,11 @@ bool span_cover(uintptr_t address, size_t size) {
         if (load_relaxed(&span_chunks[chunk])) {
             continue;
         }
-        union span_slot *slots =
-            metadata_allocate(sizeof(union span_slot) * CHUNK_SLICES, PRIM_CACHE_LINE);
-        if (!slots) {
+        struct span_chunk *fresh = metadata_allocate(sizeof *fresh, PRIM_CACHE_LINE);
+        if (!fresh) {
             return false;
         }
-        store_release(&span_chunks[chunk], slots); /* order pair: chunk */
+        store_release(&span_chunks[chunk], fresh); /* order pair: chunk */
     }
     return true;
 }

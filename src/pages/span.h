@@ -67,7 +67,12 @@ enum {
     CHUNK_COUNT = 1 << (PRIM_ADDRESS_BITS - CHUNK_SHIFT),
 };
 
-extern PRIM_HIDDEN _Atomic(union span_slot *) span_chunks[CHUNK_COUNT]; /* (atomic: chunk) */
+struct span_chunk {
+    union span_slot slots[CHUNK_SLICES];
+    _Atomic uint64_t cuts[CHUNK_SLICES / 64]; /* (atomic: bits of the slices' owners) mapping.h */
+};
+
+extern PRIM_HIDDEN _Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT]; /* (atomic: chunk) */
 
 /* The descriptor of the slice that holds address, or NULL where the heap never was. */
 PRIM_INLINE struct span *span_of_slice(uintptr_t address) {
@@ -75,18 +80,24 @@ PRIM_INLINE struct span *span_of_slice(uintptr_t address) {
     if (PRIM_UNLIKELY(chunk >= CHUNK_COUNT)) {
         return NULL;
     }
-    union span_slot *slots = load_acquire(&span_chunks[chunk]); /* order pair: chunk */
-    if (PRIM_UNLIKELY(!slots)) {
+    struct span_chunk *found = load_acquire(&span_chunks[chunk]); /* order pair: chunk */
+    if (PRIM_UNLIKELY(!found)) {
         return NULL;
     }
-    return &slots[(address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)].span;
+    return &found->slots[(address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)].span;
+}
+
+/* The word that holds the bit of a slice of the heap: mapping.h knows what it means. */
+PRIM_INLINE _Atomic uint64_t *span_cut_bits(uintptr_t address) {
+    struct span_chunk *chunk = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
+    return &chunk->cuts[((address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)) / 64];
 }
 
 /* The span of a block that we handed out. */
 PRIM_INLINE struct span *span_of_block(const void *block) {
     uintptr_t address = (uintptr_t)block;
-    union span_slot *slots = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
-    union span_slot *slot = &slots[(address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)];
+    struct span_chunk *chunk = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
+    union span_slot *slot = &chunk->slots[(address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)];
     uint32_t offset = slot->span.head_offset;
     return offset ? span_of_slice(address - (uintptr_t)offset * SLICE_SIZE) : &slot->span;
 }

@@ -103,7 +103,7 @@ static void test_resize_in_place(void **state) {
     assert_int_equal(span_size(span), 3 * mebibyte);
     assert_ptr_equal(span_of_block(block), span);
     assert_int_equal(check_pattern(block, mebibyte, 6), mebibyte);
-    assert_false(large_resize(span, MEDIUM_SIZE_MAX)); /* then it is a block of a slab */
+    assert_false(large_resize(span, MEDIUM_SIZE_MAX)); /* then a block of a slab will do */
     assert_int_equal(span_size(span), 3 * mebibyte);
     large_release(span);
     assert_int_equal(unit_slices_in_use(), 0);

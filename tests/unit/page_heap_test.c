@@ -161,7 +161,8 @@ static void grow_one(struct live *entry, size_t more) {
     uintptr_t address = entry->span->address;
     bool fits = free_behind(entry->span) >= more;
     check_stamp(entry);
-    CHECK(page_heap_grow(entry->span, before + more) == fits, "growing by %zu slices", more);
+    CHECK((page_heap_grow(entry->span, before + more) != SPAN_NONE) == fits,
+          "growing by %zu slices", more);
     CHECK(entry->span->address == address, "growing moved a span");
     CHECK(entry->span->slice_count == before + (fits ? more : 0), "size after growing");
     CHECK(*(uint64_t *)address == entry->tag, "growing changed the contents");
@@ -173,7 +174,7 @@ static void shrink_one(struct live *entry, size_t less) {
     size_t kept = entry->span->slice_count - less;
     uintptr_t end = span_end(entry->span);
     check_stamp(entry);
-    page_heap_shrink(entry->span, kept);
+    page_heap_shrink(entry->span, kept, SPAN_DIRTY);
     CHECK(entry->span->slice_count == kept, "size after shrinking");
     CHECK(span_state(entry->span) == SPAN_LARGE, "shrinking changed the state");
     struct span *tail = span_of_slice(span_end(entry->span));

@@ -1,0 +1,27 @@
+/* mapping.h - the kernel's mappings under our address space: where they may be cut, and moving the
+ * physical pages of one place to another.
+ *
+ * The kernel describes address space as mappings (VMAs), of which a process may have 65,530 or so.
+ * Pages that were moved remember where they came from, so the place that they were moved to is a
+ * mapping of its own from then on; so is a place with advice of its own. We note each such cut, one
+ * bit a slice: a move never spans two mappings, which kernels before 6.17 refuse, and the number of
+ * bits bounds what we make the kernel hold. */
+#ifndef PRIM_PAGES_MAPPING_H
+#define PRIM_PAGES_MAPPING_H
+
+#include "pages/span.h"
+
+/* Whether moving is on, and fewer cuts were made than we may make. */
+bool mapping_may_cut(void);
+
+/* The range [start, end) has become a mapping, or several, of its own. The caller owns the range;
+ * its neighbours may do the same at the same time. */
+void mapping_note_cut(uintptr_t start, uintptr_t end);
+
+/* Moves the physical pages of [from, from + size) to [to, to + size), whose own are given back;
+ * all multiples of SLICE_SIZE and of the page size. The source stays mapped and reads as zero.
+ * Returns how many bytes were moved from the start on: less than size, or 0, where the kernel has
+ * no such call or no mapping to spare, or the pages are pinned. The caller owns both ranges. */
+size_t mapping_move(uintptr_t from, uintptr_t to, size_t size);
+
+#endif

@@ -1,0 +1,21 @@
+/* recycle.h - physical pages for a fresh span, from free spans that are too small for it.
+ *
+ * When only CLEAN extents have room for a large request, free memory lies about in DIRTY pieces.
+ * Moving their pages costs a twentieth of faulting new ones, and growing that way does not raise
+ * the peak.
+ *
+ * Locks: RECYCLE, held while pages are on their way, and by fork: no child is born meanwhile. */
+#ifndef PRIM_PAGES_RECYCLE_H
+#define PRIM_PAGES_RECYCLE_H
+
+#include "pages/span.h"
+
+/* Moves pages of dirty spans into a BUSY span that has none from first_slice on, as far as there
+ * are any. The span is no longer zero then. */
+void recycle_into(struct span *span, size_t first_slice);
+
+void recycle_fork_prepare(void);
+void recycle_fork_parent(void);
+void recycle_fork_child(void);
+
+#endif

@@ -1,0 +1,125 @@
+#include "pages/mapping.h"
+
+#include <sys/mman.h>
+
+#include "os/memory.h"
+#include "pages/page_heap.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+enum { SLICES = 64 };
+
+static struct span *take(size_t slice_count) {
+    struct span *span = page_heap_allocate(slice_count, 0);
+    CHECK(span != NULL, "no memory");
+    return span;
+}
+
+static bool can_move(void) {
+    struct span *from = take(1);
+    struct span *to = take(1);
+    *(char *)from->address = 1;
+    bool moved = mapping_move(from->address, to->address, SLICE_SIZE) == SLICE_SIZE;
+    page_heap_free(from, SPAN_DIRTY);
+    page_heap_free(to, SPAN_DIRTY);
+    return moved;
+}
+
+static size_t lines_of_maps(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    size_t lines = 0;
+    for (int c = fgetc(maps); c != EOF; c = fgetc(maps)) {
+        lines += c == '\n';
+    }
+    fclose(maps);
+    return lines;
+}
+
+static void test_moves_pages(void **state) {
+    (void)state;
+    if (!can_move()) {
+        skip();
+    }
+    struct span *from = take(SLICES);
+    struct span *to = take(SLICES);
+    size_t size = span_size(from);
+    fill_pattern((void *)from->address, size, 1);
+    fill_pattern((void *)to->address, size, 2);
+    assert_int_equal(mapping_move(from->address, to->address, size), size);
+    assert_int_equal(check_pattern((void *)to->address, size, 1), size);
+    assert_int_equal(unit_resident((void *)from->address, size), 0);
+    assert_int_equal(*(char *)(from->address + size - 1), 0);
+    page_heap_free(from, SPAN_DIRTY);
+    page_heap_free(to, SPAN_DIRTY);
+}
+
+/* Random moves of random pieces of one area to another and back, so that mappings are cut again
+ * and again: the contents follow, and the kernel never holds more mappings than we have cuts. */
+static void test_moves_across_cuts(void **state) {
+    (void)state;
+    if (!can_move()) {
+        skip();
+    }
+    struct random random = unit_random();
+    struct span *spans[2] = {take(SLICES), take(SLICES)};
+    unsigned char owner[2][SLICES] = {{0}};
+    for (size_t i = 0; i < SLICES; i++) {
+        owner[0][i] = (unsigned char)(i + 1);
+        memset((void *)(spans[0]->address + i * SLICE_SIZE), owner[0][i], SLICE_SIZE);
+    }
+    size_t before = lines_of_maps();
+    for (size_t step = 0; step < scaled(300); step++) {
+        size_t count = random_below(&random, SLICES) + 1;
+        size_t from = random_below(&random, SLICES - count + 1);
+        size_t to = random_below(&random, SLICES - count + 1);
+        unsigned side = (unsigned)random_below(&random, 2);
+        size_t size = count * SLICE_SIZE;
+        assert_int_equal(mapping_move(spans[side]->address + from * SLICE_SIZE,
+                                      spans[!side]->address + to * SLICE_SIZE, size),
+                         size);
+        memcpy(&owner[!side][to], &owner[side][from], count);
+        memset(&owner[side][from], 0, count);
+        for (size_t i = 0; i < 2 * SLICES; i++) {
+            const unsigned char *slice =
+                (const unsigned char *)(spans[i / SLICES]->address + i % SLICES * SLICE_SIZE);
+            CHECK(slice[0] == owner[i / SLICES][i % SLICES] && slice[SLICE_SIZE - 1] == slice[0],
+                  "slice %zu of %zu holds %u", i % SLICES, i / SLICES, slice[0]);
+        }
+    }
+    assert_true(lines_of_maps() <= before + 2 * SLICES + 2);
+    page_heap_free(spans[0], SPAN_DIRTY);
+    page_heap_free(spans[1], SPAN_DIRTY);
+}
+
+static void test_leaves_locked_memory_alone(void **state) {
+    (void)state;
+    struct span *from = take(1);
+    struct span *to = take(1);
+    *(char *)from->address = 1;
+    if (mlock((void *)from->address, SLICE_SIZE) == 0) {
+        assert_int_equal(mapping_move(from->address, to->address, SLICE_SIZE), 0);
+        assert_int_equal(*(char *)from->address, 1);
+        munlock((void *)from->address, SLICE_SIZE);
+    }
+    page_heap_free(from, SPAN_DIRTY);
+    page_heap_free(to, SPAN_DIRTY);
+}
+
+static void test_option(void **state) {
+    (void)state;
+    options.moves = 0;
+    assert_false(mapping_may_cut());
+    assert_false(can_move());
+    options.moves = 1;
+}
+
+int main(void) {
+    options.purge = 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_moves_pages),
+        cmocka_unit_test(test_moves_across_cuts),
+        cmocka_unit_test(test_leaves_locked_memory_alone),
+        cmocka_unit_test(test_option),
+    };
+    return cmocka_run_group_tests_name("mapping", tests, NULL, NULL);
+}

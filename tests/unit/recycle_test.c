@@ -1,0 +1,137 @@
+#include "pages/recycle.h"
+
+#include "os/memory.h"
+#include "pages/mapping.h"
+#include "pages/page_heap.h"
+#include "pages/purge.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+enum { PIECES = 8, PIECE = 16, GAP = 1 };
+
+/* Dirty spans of PIECE slices, kept apart by gaps in use. */
+static struct span *gaps[PIECES];
+
+static void scatter(void) {
+    struct span *pieces[PIECES];
+    purge_all(0);
+    for (int i = 0; i < PIECES; i++) {
+        pieces[i] = page_heap_allocate(PIECE, 0);
+        gaps[i] = page_heap_allocate(GAP, 0);
+        memset((void *)pieces[i]->address, 7, span_size(pieces[i]));
+    }
+    for (int i = 0; i < PIECES; i++) {
+        page_heap_free(pieces[i], SPAN_DIRTY);
+    }
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    page_heap_settle();
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}
+
+static void free_gaps(void) {
+    for (int i = 0; i < PIECES; i++) {
+        page_heap_free(gaps[i], SPAN_DIRTY);
+    }
+}
+
+static size_t dirty_slices(void) {
+    return page_heap.dirty.slice_count;
+}
+
+/* The pages of scattered free spans become those of a span that none of them had room for. */
+static void test_pages_come_from_dirty_spans(void **state) {
+    (void)state;
+    scatter();
+    size_t dirty = dirty_slices();
+    assert_true(dirty >= PIECES * PIECE);
+    struct span *span = page_heap_allocate(2 * PIECES * PIECE, 0);
+    assert_true(span->is_zero);
+    assert_int_equal(unit_resident((void *)span->address, span_size(span)), 0);
+    recycle_into(span, PIECE);
+    size_t received = unit_resident((void *)span->address, span_size(span));
+    if (received == 0) { /* a kernel that cannot move */
+        assert_int_equal(dirty_slices(), dirty);
+        assert_true(span->is_zero);
+    } else {
+        assert_false(span->is_zero);
+        assert_int_equal(unit_resident((void *)span->address, PIECE * SLICE_SIZE), 0);
+        assert_true(received >= PIECES * PIECE * SLICE_SIZE);
+        assert_int_equal(dirty - dirty_slices(), received / SLICE_SIZE);
+    }
+    page_heap_free(span, SPAN_DIRTY);
+    free_gaps();
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
+/* No more is taken than there is room for, and what a donor keeps stays dirty. */
+static void test_takes_no_more_than_fits(void **state) {
+    (void)state;
+    scatter();
+    struct span *span = page_heap_allocate(2 * PIECES * PIECE, 0);
+    size_t dirty = dirty_slices();
+    recycle_into(span, span->slice_count - PIECE - 3);
+    size_t received = unit_resident((void *)span->address, span_size(span)) / SLICE_SIZE;
+    assert_true(received <= PIECE + 3);
+    assert_int_equal(dirty - dirty_slices(), received);
+    page_heap_free(span, SPAN_DIRTY);
+    free_gaps();
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
+static void test_option(void **state) {
+    (void)state;
+    scatter();
+    size_t dirty = dirty_slices();
+    options.moves = 0;
+    struct span *span = page_heap_allocate(2 * PIECES * PIECE, 0);
+    recycle_into(span, 0);
+    assert_int_equal(dirty_slices(), dirty);
+    assert_true(span->is_zero);
+    options.moves = 1;
+    page_heap_free(span, SPAN_DIRTY);
+    free_gaps();
+}
+
+static void recycle_and_check(unsigned number) {
+    struct random random = {number + 1};
+    struct span *own[8] = {NULL};
+    for (size_t i = 0; i < scaled(400); i++) {
+        struct span **entry = &own[random_below(&random, ARRAY_LENGTH(own))];
+        if (*entry) {
+            CHECK(check_pattern((void *)(*entry)->address, span_size(*entry),
+                                (*entry)->address + number) == span_size(*entry),
+                  "somebody else wrote to a span in use");
+            page_heap_free(*entry, SPAN_DIRTY);
+            *entry = NULL;
+        } else {
+            *entry = page_heap_allocate(random_below(&random, 100) + 1, 0);
+            CHECK(*entry != NULL, "no memory");
+            if ((*entry)->is_zero) {
+                recycle_into(*entry, 0);
+            }
+            fill_pattern((void *)(*entry)->address, span_size(*entry), (*entry)->address + number);
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(own); i++) {
+        if (own[i]) {
+            page_heap_free(own[i], SPAN_DIRTY);
+        }
+    }
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    unit_run_threads(4, recycle_and_check);
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
+int main(void) {
+    options.purge = 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pages_come_from_dirty_spans),
+        cmocka_unit_test(test_takes_no_more_than_fits),
+        cmocka_unit_test(test_option),
+        cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests_name("recycle", tests, NULL, NULL);
+}
