@@ -14,6 +14,15 @@ PRIM_INLINE unsigned bits_lowest(uint64_t value) {
     return (unsigned)__builtin_ctzll(value);
 }
 
+/* How many bits are set: for few of them, and without the compiler's helper function. */
+PRIM_INLINE unsigned bits_count(uint64_t value) {
+    unsigned count = 0;
+    for (; value; value &= value - 1) {
+        count++;
+    }
+    return count;
+}
+
 PRIM_INLINE bool bits_is_power_of_two(size_t value) {
     return value != 0 && (value & (value - 1)) == 0;
 }

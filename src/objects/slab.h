@@ -42,9 +42,10 @@ size_t slab_purge(bool all);
 size_t slab_returnable_bytes(void);
 
 struct slab_totals {
-    size_t slab_bytes; /* in slabs */
-    size_t free_bytes; /* of them not handed out: free blocks, uncarved room and tails */
-    size_t free_blocks;
+    size_t slab_bytes;   /* in slabs */
+    size_t free_bytes;   /* of them not handed out: free blocks, uncarved room and tails */
+    size_t free_blocks;  /* those in pages asleep too */
+    size_t asleep_bytes; /* pages of slabs in use that were given back to the system */
 };
 
 void slab_totals_add(struct slab_totals *totals);

@@ -20,7 +20,8 @@
  *   the descriptor of a span's last slice has head_offset = slice_count - 1 (the boundary tag);
  *   every slice of a slab has its head_offset and object_class;
  *   object_class != 0 only in slices of slabs and in the head of a large span;
- *   for a slab: used_count + free_count = carved_count <= capacity of its class. */
+ *   for a slab: used_count + free_count + asleep_count = carved_count <= capacity of its class;
+ *   a slab's block is asleep if any page that it lies in is; it then is in no list. */
 #ifndef PRIM_PAGES_SPAN_H
 #define PRIM_PAGES_SPAN_H
 
@@ -44,14 +45,18 @@ struct span {
     void *free_blocks;     /* (lock: CLASS) linked through their first word */
     uint32_t slice_count;  /* (const while in use) */
     uint32_t head_offset;  /* (const while in use) slices back to the head */
-    uint32_t used_count;   /* (lock: CLASS) blocks handed out to thread caches */
-    uint32_t free_count;   /* (lock: CLASS) blocks in free_blocks */
-    uint32_t carved_count; /* (lock: CLASS) blocks that ever existed */
-    _Atomic uint8_t state; /* (atomic: state) enum span_state; CLEAN, DIRTY: (lock: PAGE_HEAP) */
-    uint8_t object_class;  /* (const while in use) 0 in slices without blocks that start there */
-    _Atomic uint8_t shard; /* (atomic: shard) written under the old shard's class lock */
-    uint8_t bucket;        /* (lock: CLASS) list the slab is in */
-    bool is_zero;          /* (const while in use) CLEAN when it was taken */
+    uint64_t asleep_pages; /* (lock: CLASS) system pages given back, one bit each */
+    /* Those that change together are not neighbours: GCC would add them in vector registers. */
+    uint16_t used_count;    /* (lock: CLASS) blocks handed out to thread caches */
+    uint16_t settled_count; /* (lock: CLASS) free_count when the slab was marked as settled */
+    uint16_t free_count;    /* (lock: CLASS) blocks in free_blocks */
+    uint16_t asleep_count;  /* (lock: CLASS) free blocks that lie in pages asleep */
+    uint16_t carved_count;  /* (lock: CLASS) blocks that ever existed */
+    _Atomic uint8_t state;  /* (atomic: state) enum span_state; CLEAN, DIRTY: (lock: PAGE_HEAP) */
+    uint8_t object_class;   /* (const while in use) 0 in slices without blocks that start there */
+    _Atomic uint8_t shard;  /* (atomic: shard) written under the old shard's class lock */
+    uint8_t bucket;         /* (lock: CLASS) list the slab is in, and marks of the purge */
+    bool is_zero;           /* (const while in use) CLEAN when it was taken */
 };
 
 _Static_assert(sizeof(struct span) <= PRIM_CACHE_LINE, "a descriptor fills one cache line");

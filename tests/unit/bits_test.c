@@ -15,6 +15,16 @@ static void test_highest_and_lowest(void **state) {
     }
 }
 
+static void test_count(void **state) {
+    (void)state;
+    assert_int_equal(bits_count(0), 0);
+    assert_int_equal(bits_count(UINT64_MAX), 64);
+    for (unsigned bit = 0; bit < 64; bit++) {
+        assert_int_equal(bits_count((uint64_t)1 << bit), 1);
+        assert_int_equal(bits_count(((uint64_t)1 << bit) - 1), bit);
+    }
+}
+
 static void test_powers_of_two(void **state) {
     (void)state;
     assert_false(bits_is_power_of_two(0));
@@ -56,6 +66,7 @@ static void test_limits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_highest_and_lowest),
+        cmocka_unit_test(test_count),
         cmocka_unit_test(test_powers_of_two),
         cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_limits),

@@ -1,0 +1,91 @@
+/* Threads take, fill, check and exchange blocks of slabs while others put their pages to sleep. */
+#include "base/atomics.h"
+#include "objects/size_class.h"
+#include "objects/slab.h"
+#include "pages/span.h"
+#include "unit/unit.h"
+
+enum { WORKERS = 3, PURGERS = 2 };
+
+static _Atomic(void *) exchange[24];
+static _Atomic unsigned workers_left;
+
+static unsigned class_of_slot(size_t slot) {
+    static const uint16_t sizes[] = {16, 512, 2048, 3072, 4096, 20480};
+    return size_class_of(sizes[slot % ARRAY_LENGTH(sizes)]);
+}
+
+static void check_and_release(unsigned object_class, void *list) {
+    size_t size = size_classes[object_class].size;
+    for (void *block = list; block; block = *(void **)block) {
+        char *bytes = block;
+        CHECK(check_pattern(bytes + 8, size - 8, (uintptr_t)block) == size - 8,
+              "a block in use lost its contents");
+        ((uint64_t *)block)[1] = 0;
+    }
+    slab_release(object_class, list);
+}
+
+static void work(unsigned number) {
+    struct random random = {number + 1};
+    for (size_t i = 0; i < scaled(3000); i++) {
+        size_t slot = random_below(&random, ARRAY_LENGTH(exchange));
+        unsigned object_class = class_of_slot(slot);
+        size_t size = size_classes[object_class].size;
+        void *list = NULL;
+        if (random_below(&random, 5) < 3) {
+            slab_acquire(number % 2, object_class, 1 + (unsigned)random_below(&random, 32), &list);
+            for (void *block = list; block; block = *(void **)block) {
+                uint64_t pattern = 0;
+                fill_pattern(&pattern, sizeof pattern, (uintptr_t)block);
+                CHECK(((uint64_t *)block)[1] != pattern, "a block was handed out twice");
+                fill_pattern((char *)block + 8, size - 8, (uintptr_t)block);
+            }
+        }
+        check_and_release(object_class, atomic_exchange(&exchange[slot], list));
+    }
+    atomic_fetch_sub(&workers_left, 1);
+}
+
+static void work_or_purge(unsigned number) {
+    if (number < WORKERS) {
+        work(number);
+        return;
+    }
+    for (unsigned turn = 0; atomic_load(&workers_left); turn++) {
+        slab_purge(turn % 2 == number % 2);
+        slab_returnable_bytes();
+        struct slab_totals totals = {0};
+        slab_totals_add(&totals);
+    }
+}
+
+static void run_workers(void) {
+    atomic_store(&workers_left, WORKERS);
+    unit_run_threads(WORKERS + PURGERS, work_or_purge);
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    slab_initialise(2);
+    run_workers();
+    for (size_t slot = 0; slot < ARRAY_LENGTH(exchange); slot++) {
+        check_and_release(class_of_slot(slot), atomic_exchange(&exchange[slot], NULL));
+    }
+    slab_trim();
+    assert_int_equal(slab_returnable_bytes(), 0);
+    struct slab_totals left = {0};
+    slab_totals_add(&left);
+    assert_int_equal(left.slab_bytes, 0);
+    assert_int_equal(left.free_blocks, 0);
+    assert_int_equal(left.asleep_bytes, 0);
+    assert_int_equal(unit_slices_in_use(), 0);
+    slab_initialise(1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests_name("slab_stress", tests, NULL, NULL);
+}
