@@ -3,6 +3,7 @@
 
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
+#include "objects/threshold.h"
 #include "os/lock.h"
 #include "os/process.h"
 #include "pages/address_map.h"
@@ -28,6 +29,7 @@ bool heap_read_options(void) {
 }
 
 void heap_apply_options(void) {
+    threshold_apply_options();
     thread_cache_apply_options();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "objects/size_class.h"
+#include "objects/threshold.h"
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
@@ -18,6 +19,18 @@ enum {
 /* 0 when the size is impossible. */
 static size_t slices_for(size_t size) {
     return size > PTRDIFF_MAX - SLICE_SIZE ? 0 : (size + SLICE_SIZE - 1) / SLICE_SIZE;
+}
+
+/* Announces a new block. */
+static void publish(struct span *span, size_t size) {
+    threshold_begin(span, size);
+    span_publish(span, SPAN_LARGE, CLASS_LARGE);
+}
+
+/* Takes a block's span back, as CLEAN if its pages are gone. */
+static void end_block(struct span *span, enum span_state state) {
+    span_withdraw(span);
+    purge_free(span, threshold_end(span, state));
 }
 
 static struct span *allocate_span(size_t slices, size_t alignment) {
@@ -39,7 +52,7 @@ void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
     } else if (span->is_zero) {
         recycle_into(span, 0);
     }
-    span_publish(span, SPAN_LARGE, CLASS_LARGE);
+    publish(span, size);
     return (void *)span->address;
 }
 
@@ -55,7 +68,7 @@ static struct span *allocate_growing(size_t size, size_t first_new) {
     }
     if (span) {
         bool is_fresh = span->is_zero;
-        span_publish(span, SPAN_LARGE, CLASS_LARGE);
+        publish(span, size);
         if (room) {
             page_heap_shrink(span, slices, is_fresh ? SPAN_CLEAN : SPAN_DIRTY);
         }
@@ -72,8 +85,7 @@ void *large_allocate_growing(size_t size) {
 }
 
 void large_release(struct span *span) {
-    span_withdraw(span);
-    purge_free(span, SPAN_DIRTY);
+    end_block(span, SPAN_DIRTY);
 }
 
 bool large_resize(struct span *span, size_t size) {
@@ -82,7 +94,7 @@ bool large_resize(struct span *span, size_t size) {
         return false;
     }
     if (slices < span->slice_count) {
-        page_heap_shrink(span, slices, SPAN_DIRTY);
+        page_heap_shrink(span, slices, threshold_shrink(span, slices));
         return true;
     }
     size_t old_slices = span->slice_count;
@@ -107,7 +119,6 @@ void *large_move(struct span *span, size_t size) {
     if (moved < kept) {
         memcpy((void *)(target->address + moved), (void *)(span->address + moved), kept - moved);
     }
-    span_withdraw(span);
-    purge_free(span, moved == span_size(span) ? SPAN_CLEAN : SPAN_DIRTY);
+    end_block(span, moved == span_size(span) ? SPAN_CLEAN : SPAN_DIRTY);
     return (void *)target->address;
 }

@@ -52,6 +52,20 @@ static void *reallocate_large(void *block, size_t size) {
     return target;
 }
 
+/* options.perturb: what is added has to look new, and what is left behind freed. */
+static PRIM_COLD void *reallocate_filled(void *block, size_t size) {
+    size_t old_size = usable_size(block);
+    if (size <= old_size && size >= old_size / 2) {
+        return block; /* filled to its end when it was new */
+    }
+    void *target = allocate(size);
+    if (target) {
+        memcpy(target, block, bits_min(old_size, size));
+        release(block);
+    }
+    return target;
+}
+
 void *reallocate(void *block, size_t size) {
     unsigned object_class = span_class_of(block);
     if (PRIM_UNLIKELY(object_class == 0)) {
@@ -59,6 +73,9 @@ void *reallocate(void *block, size_t size) {
     }
     if (PRIM_UNLIKELY(options.stats)) {
         thread_cache_count_reallocation();
+    }
+    if (PRIM_UNLIKELY(option_now(perturb))) {
+        return reallocate_filled(block, size);
     }
     if (object_class == CLASS_LARGE) {
         return reallocate_large(block, size);

@@ -11,6 +11,7 @@
 #include "objects/large.h"
 #include "objects/size_class.h"
 #include "objects/slab.h"
+#include "objects/threshold.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
 
@@ -118,7 +119,7 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
 }
 
 PRIM_NOINLINE void *allocate_slower(size_t size) {
-    if (size > MEDIUM_SIZE_MAX) {
+    if (threshold_is_large(size)) {
         return allocate_large(size, 0, NULL);
     }
     return size <= SMALL_SIZE_MAX ? allocate_small(size)
@@ -130,7 +131,7 @@ PRIM_NOINLINE void *allocate_slow(size_t size) {
 }
 
 void *allocate_zeroed(size_t size) {
-    if (size > MEDIUM_SIZE_MAX) {
+    if (threshold_is_large(size)) {
         bool is_zero = false;
         void *block = allocate_large(size, 0, &is_zero);
         return block && !is_zero ? memset(block, 0, size) : block;
@@ -145,7 +146,8 @@ void *allocate_aligned(size_t size, size_t alignment) {
     if (alignment <= 8) {
         return allocate_slow(size);
     }
-    if (alignment <= SLICE_SIZE && size <= MEDIUM_SIZE_MAX - SLICE_SIZE) {
+    if (alignment <= SLICE_SIZE && size <= MEDIUM_SIZE_MAX - SLICE_SIZE &&
+        !threshold_is_large(size)) {
         size_t rounded = bits_max(bits_round_up(size, alignment), alignment);
         unsigned object_class = size_class_of(rounded);
         while (size_classes[object_class].size % alignment != 0) {

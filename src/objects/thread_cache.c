@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "objects/slab.h"
+#include "objects/threshold.h"
 #include "os/lock.h"
 #include "pages/limits.h"
 #include "pages/metadata.h"
@@ -290,7 +291,7 @@ static struct thread_cache *new_cache(void) {
         cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
     }
     if (cache) {
-        cache->is_young = !first_is_taken;
+        cache->is_young = !first_is_taken && !threshold_is_large(MEDIUM_SIZE_MAX);
         fill_class_table(cache);
     }
     first_is_taken = true;
@@ -361,6 +362,10 @@ void thread_cache_apply_options(void) {
         slab_initialise((unsigned)option_now(shards));
     }
     if (own_cache > EXITED) {
+        if (threshold_is_large(MEDIUM_SIZE_MAX)) {
+            own_cache->is_young = false; /* tells no small sizes apart, as the threshold does */
+            thread_cache_flush(own_cache);
+        }
         fill_class_table(own_cache);
         show(own_cache);
     }

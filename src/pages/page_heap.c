@@ -112,7 +112,8 @@ static bool extend_heap(size_t slice_count) {
     size_t needed = bits_round_up(slice_count * SLICE_SIZE, unit);
     size_t step =
         bits_clamp(page_heap.mapped_slices * SLICE_SIZE / GROWTH_DIVISOR, GROWTH_MIN, GROWTH_MAX);
-    size_t size = bits_max(needed, bits_round_up(step, unit));
+    size_t padded = needed + bits_round_up(option_now(top_pad), unit);
+    size_t size = bits_max(padded, bits_round_up(step, unit));
     uintptr_t start = map_slices(size);
     if (!start && size > needed) {
         size = needed;

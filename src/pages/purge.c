@@ -196,6 +196,13 @@ static void purge_found(struct search *search) {
         bits_min(page_heap.dirty_low_water, load_relaxed(&page_heap.dirty.slice_count));
 }
 
+/* Dirty slices beyond so many bytes. */
+static size_t dirty_above(size_t bytes) {
+    size_t keep = bytes / SLICE_SIZE + (bytes % SLICE_SIZE != 0);
+    size_t dirty = load_relaxed(&page_heap.dirty.slice_count);
+    return dirty > keep ? dirty - keep : 0;
+}
+
 /* With PURGE held: how long the running epoch lasts. Most processes end within one delay; in that
  * time epochs are short, so that these too return what they left behind. */
 static uint64_t epoch_ms(uint64_t now) {
@@ -213,7 +220,7 @@ static void end_epoch(uint64_t now) {
     purge.epoch_start_ms = now;
     purge.epoch_generation = next_generation();
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    search.left = page_heap.dirty_low_water;
+    search.left = bits_min(page_heap.dirty_low_water, dirty_above(option_now(top_pad)));
     purge_found(&search);
     page_heap.dirty_low_water = load_relaxed(&page_heap.dirty.slice_count);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
@@ -224,7 +231,7 @@ void purge_tick(void) {
         return; /* somebody else is at it, or a fork is */
     }
     uint64_t now = machine_clock_ms();
-    if (now - purge.epoch_start_ms >= epoch_ms(now)) {
+    if (options_return_idle() && now - purge.epoch_start_ms >= epoch_ms(now)) {
         end_epoch(now);
     }
     lock_release_unranked(&purge.lock);
@@ -240,27 +247,36 @@ void purge_open_window(void) {
 
 size_t purge_end_window(void) {
     lock_acquire(&purge.lock, LOCK_PURGE);
-    struct search search = {.since = purge.window_generation, .left = SIZE_MAX};
+    struct search search = {.since = purge.window_generation};
     purge.window_generation = next_generation();
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    search.left = options_return_idle() ? dirty_above(option_now(top_pad)) : 0;
     purge_found(&search);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     lock_release(&purge.lock, LOCK_PURGE);
     return search.purged;
 }
 
-size_t purge_all(size_t keep_bytes) {
-    struct search search = {.is_for_all = true, .counts_resident = true};
+static size_t purge_above(size_t keep_bytes, struct search search) {
     lock_acquire(&purge.lock, LOCK_PURGE);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    size_t keep = keep_bytes / SLICE_SIZE + (keep_bytes % SLICE_SIZE != 0);
-    size_t dirty = load_relaxed(&page_heap.dirty.slice_count);
-    search.left = dirty > keep ? dirty - keep : 0;
+    search.left = dirty_above(keep_bytes);
     purge_found(&search);
     page_heap.dirty_low_water = load_relaxed(&page_heap.dirty.slice_count);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     lock_release(&purge.lock, LOCK_PURGE);
     return search.purged;
+}
+
+size_t purge_all(size_t keep_bytes) {
+    return purge_above(keep_bytes, (struct search){.is_for_all = true, .counts_resident = true});
+}
+
+/* options.trim_threshold: more free memory goes back at once, as from the top of glibc's heap. */
+static PRIM_COLD void trim(void) {
+    if (options.purge && dirty_above(option_now(trim_threshold))) {
+        purge_above(option_now(top_pad), (struct search){.is_for_all = true});
+    }
 }
 
 /* The mark is made before others can take the pages, and again if a window began meanwhile. */
@@ -288,6 +304,9 @@ void purge_free(struct span *span, enum span_state state) {
         free_with_age(span, state);
     } else {
         page_heap_free(span, state);
+    }
+    if (PRIM_UNLIKELY(option_now(trim_threshold) != OPTION_AUTO)) {
+        trim();
     }
     if (is_due) {
         purge_tick();

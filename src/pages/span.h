@@ -57,6 +57,7 @@ struct span {
     _Atomic uint8_t shard;  /* (atomic: shard) written under the old shard's class lock */
     uint8_t bucket;         /* (lock: CLASS) list the slab is in, and marks of the purge */
     bool is_zero;           /* (const while in use) CLEAN when it was taken */
+    bool leaves_at_free;    /* (const while in use) LARGE: its pages go back when it is freed */
 };
 
 _Static_assert(sizeof(struct span) <= PRIM_CACHE_LINE, "a descriptor fills one cache line");

@@ -36,6 +36,11 @@ PRIM_INLINE bool options_see_every_call(void) {
     return options.stats || option_now(perturb);
 }
 
+/* Whether free pages go back by their being idle: not where a fixed amount of them may stay. */
+PRIM_INLINE bool options_return_idle(void) {
+    return options.purge && option_now(trim_threshold) == OPTION_AUTO;
+}
+
 /* Reads PRIMALLOC_OPTIONS, PRIMALLOC_<NAME> and what glibc's malloc understands from the
  * environment. Unknown names and values out of range are reported in one line each on standard
  * error and otherwise ignored. */
