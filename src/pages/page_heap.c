@@ -273,6 +273,7 @@ static enum span_state grow(struct span *span, size_t slice_count, bool *is_refu
         }
         span_create(span->address, slice_count, SPAN_LARGE);
         page_heap_note_low_water();
+        limits_note_resident(resident_bytes(0));
     } else {
         state = SPAN_NONE;
     }
