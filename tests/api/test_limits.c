@@ -1,5 +1,5 @@
-/* A process whose address space or data is limited (T17): the failure is NULL and ENOMEM, what is there
- * stays intact, and memory that was freed can be had again. */
+/* A process whose address space or data is limited (T17): the failure is NULL and ENOMEM, what is
+ * there stays intact, and memory that was freed can be had again. */
 #include "support/support.h"
 
 #include <errno.h>
