@@ -10,12 +10,14 @@ Examples:
   bench/large --quick                           small sizes and the four best-known peers
   bench/large --rows 'turns-64M,idle-*'         some rows
   bench/large --allocators primalloc,glibc,mine=/tmp/mine.so
+  bench/large.py --report a.json b.json         the table of what --json printed, rows of all files
 """
 
 import argparse
 import json
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from dataclasses import asdict
@@ -42,6 +44,8 @@ def arguments():
     parser.add_argument("--passes", type=int, metavar="N",
                         help=f"of the rows that compare ({PASSES}; quick {QUICK_PASSES})")
     parser.add_argument("--seed", type=int, default=1, help="of the order of trials")
+    parser.add_argument("--report", type=Path, nargs="+", metavar="FILE",
+                        help="measure nothing: draw the table of files that --json printed")
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
     parser.add_argument("--markdown", action="store_true",
                         help="print the machine's facts and the table in Markdown")
@@ -117,36 +121,62 @@ class Measurement:
             least[name, figure] > FAR_BEHIND * best[figure] for figure in compared)}
 
 
-def measure(options):
-    """What JSON keeps: the machine's facts, the allocators, and each row with its judgements."""
+def measure_rows(rows, allocators, passes, seed):
+    """Each row with its figures and judgements; an interrupt keeps the rows that are whole."""
     from harness.allocators import OURS
-    from harness.goals import judge, load_goal_rows, select_goal_rows
-    from harness.machine import machine_facts
+    from harness.goals import judge
     from rich.console import Console
 
-    rows = select_goal_rows(load_goal_rows(options.quick), options.rows)
-    build_workloads()
-    allocators = chosen_allocators(options)
-    facts = machine_facts()
-    passes = options.passes or (QUICK_PASSES if options.quick else PASSES)
     scratch = Path(tempfile.mkdtemp(prefix="primalloc-large-"))
     results = []
     try:
         with Console(stderr=True).status("") as status:
             for row in rows:
                 one = Measurement(row, allocators, scratch)
-                one.run(passes if row.is_compared else 1, options.seed, status.update)
+                one.run(passes if row.is_compared else 1, seed, status.update)
                 judgements = [judge(goal, one.passes, one.failures, OURS) for goal in row.goals]
                 results.append({"name": row.name, "about": row.about,
                                 "command": list(row.command), "failures": one.failures,
                                 "passes": one.passes,
                                 "goals": [asdict(judgement) for judgement in judgements]})
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        print(f"interrupted; {len(results)} of {len(rows)} rows are reported", file=sys.stderr)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    return results
+
+
+def measure(options):
+    """What JSON keeps: the machine's facts, the allocators, and each row with its judgements."""
+    from harness.goals import load_goal_rows, select_goal_rows
+    from harness.machine import machine_facts
+
+    rows = select_goal_rows(load_goal_rows(options.quick), options.rows)
+    build_workloads()
+    allocators = chosen_allocators(options)
+    facts = machine_facts()
+    passes = options.passes or (QUICK_PASSES if options.quick else PASSES)
     return {"machine": facts, "quick": options.quick, "passes": passes, "seed": options.seed,
             "allocators": [{"name": one.name, "version": one.version, "source": one.source}
                            for one in allocators],
-            "rows": results}
+            "rows": measure_rows(rows, allocators, passes, options.seed)}
+
+
+def read_reports(paths):
+    """What --json printed, the rows of all files together with the first one's facts."""
+    reports = []
+    for path in paths:
+        try:
+            reports.append(json.loads(path.read_text()))
+        except (OSError, ValueError) as error:
+            raise BenchError(f"{path} can't be reported: {error}") from error
+    for other in reports[1:]:
+        if other["allocators"] != reports[0]["allocators"]:
+            raise BenchError("the files to report are of different allocators")
+        reports[0]["rows"] += other["rows"]
+    return reports[0]
 
 
 def print_markdown(raw, table):
@@ -161,8 +191,11 @@ def main():
     enter_venv()
     from harness.goal_table import goal_table
     from harness.terminal import make_console, rich_table
+    # Both end it tidily, even where a shell started it with interrupts ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
-        raw = measure(options)
+        raw = read_reports(options.report) if options.report else measure(options)
     except BenchError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:

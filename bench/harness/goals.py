@@ -104,16 +104,16 @@ def load_goal_rows(quick, path=TABLE):
     return [row for entry in entries for row in rows_of_entry(entry, quick)]
 
 
-def select_goal_rows(rows, pattern):
-    """Rows whose name matches one of the comma-separated shell patterns."""
-    if not pattern:
+def select_goal_rows(rows, patterns):
+    """Rows whose name matches one of the comma-separated shell patterns; each must match one."""
+    if not patterns:
         return rows
-    chosen = [row for row in rows
-              if any(fnmatch.fnmatch(row.name, one) for one in pattern.split(","))]
-    if not chosen:
-        raise BenchError(f"no row matches {pattern}; there are "
-                         f"{', '.join(row.name for row in rows)}")
-    return chosen
+    for one in patterns.split(","):
+        if not any(fnmatch.fnmatch(row.name, one) for row in rows):
+            raise BenchError(f"no row matches {one}; there are "
+                             f"{', '.join(row.name for row in rows)}")
+    return [row for row in rows
+            if any(fnmatch.fnmatch(row.name, one) for one in patterns.split(","))]
 
 
 def failure_of(row, outcome):
