@@ -112,7 +112,9 @@ def test_no_fault_for_matrix_products(library, advice, results):
         pytest.skip("numpy is not there (bench/requirements.txt)")
     command = [sys.executable, ROOT / "bench" / "apps" / "products.py", 1000, 10, results]
     got = measured(library, command, NUMPY_MADVISE_HUGEPAGE=advice)
-    assert got["faults_per_product"] == 0
+    # A thread of OpenBLAS may meet a page of code or stack late; a block of 8 MB faults at least 4
+    # huge pages.
+    assert got["faults_per_product"] < 1
 
 
 # ---- memory that nobody uses ----
@@ -145,6 +147,14 @@ def test_idle_process_keeps_only_pages_with_live_bytes(idle_runs, kind):
 def test_idle_process_sleeps(idle_runs, kind):
     got = idle_runs[kind, "phase"]
     assert (got["wakeups_per_s"], got["threads"]) == (0, 1)
+
+
+def test_wake_ups_and_threads_are_counted(workload, fixtures):
+    ticking = fixtures("ticking_thread.c", "-shared")
+    got = measured(ticking, [workload("survivors"), "large", "phase", 32, "--surviving=10",
+                             "--idle=0", "--watched=1"])
+    assert got["threads"] == 2
+    assert got["wakeups_per_s"] >= 1
 
 
 def test_live_pages_are_counted_exactly(workload):
