@@ -197,6 +197,19 @@ def test_strict_overcommit(harness, fixtures, library, strict_overcommit):
         sleeper.wait()
 
 
+def test_strict_overcommit_refuses(harness, library, strict_overcommit):
+    """More than the machine has is refused at once, and then the program goes on."""
+    script = """
+try:
+    bytearray(1 << 42)
+except MemoryError:
+    print('refused')
+print(len([bytes(1000) for _ in range(100000)]))
+"""
+    result = harness.run_preloaded([PYTHON, "-c", script], changes={"PYTHONMALLOC": "malloc"})
+    assert result.stdout == b"refused\n100000\n"
+
+
 def test_full_map_table(harness, library):
     """T19: as many mappings as the kernel allows; allocating and freeing fails softly or works."""
     script = """

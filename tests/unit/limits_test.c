@@ -229,6 +229,10 @@ static void test_growth_to_the_soft_limit(void **state) {
     assert_true(page_heap.dirty.slice_count * SLICE_SIZE <= limits_slack());
     assert_false(limits_are_pressed());
     give_back(large);
+    purge_all(0);
+    options.soft_limit = held_bytes() + SLICE_SIZE;
+    assert_true(page_heap_grow(spans[15], spans[15]->slice_count + 2) == SPAN_CLEAN);
+    assert_true(limits_are_pressed());
     for (size_t i = 1; i < 16; i += 2) {
         give_back(spans[i]);
     }

@@ -327,6 +327,64 @@ static void test_locked_pages(void **state) {
     assert_int_equal(purge_all(0), size);
 }
 
+/* Frees a span as a block's end does. */
+static void free_slices(struct span *span) {
+    memset((void *)span->address, 0xdd, span_size(span));
+    purge_free(span, SPAN_DIRTY);
+}
+
+static struct span *take_slices(size_t slice_count) {
+    struct span *span = page_heap_allocate(slice_count, 0);
+    assert_non_null(span);
+    return span;
+}
+
+/* options.trim_threshold: below it nothing goes, however idle; above it all, but for top_pad. */
+static void test_trim_threshold(void **state) {
+    (void)state;
+    start_clean();
+    options.trim_threshold = 4 * SLICE_SIZE;
+    struct span *spans[8];
+    for (size_t i = 0; i < ARRAY_LENGTH(spans); i++) {
+        spans[i] = take_slices(1);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        free_slices(spans[i]);
+        purge_tick(); /* an epoch each, with a delay of 0 */
+        purge_open_window();
+        assert_int_equal(purge_end_window(), 0);
+        assert_int_equal(page_heap.dirty.slice_count, i + 1);
+    }
+    free_slices(spans[4]);
+    assert_int_equal(page_heap.dirty.slice_count, 0);
+    options.top_pad = 2 * SLICE_SIZE;
+    for (size_t i = 5; i < 8; i++) {
+        free_slices(spans[i]);
+    }
+    free_slices(take_slices(5));
+    assert_int_equal(page_heap.dirty.slice_count, 2);
+    options.purge = 0;
+    free_slices(take_slices(9));
+    assert_int_equal(page_heap.dirty.slice_count, 11);
+    options.trim_threshold = OPTION_AUTO;
+    options.top_pad = 0;
+    start_clean();
+}
+
+/* options.top_pad: idleness leaves that much. */
+static void test_top_pad_stays(void **state) {
+    (void)state;
+    start_clean();
+    options.top_pad = 3 * SLICE_SIZE;
+    free_slices(take_slices(10));
+    purge_tick();
+    purge_tick();
+    assert_int_equal(page_heap.dirty.slice_count, 3);
+    options.top_pad = 0;
+    purge_tick();
+    assert_int_equal(page_heap.dirty.slice_count, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_purge_all),
@@ -342,6 +400,8 @@ int main(void) {
         cmocka_unit_test(test_frees_look_at_the_clock),
         cmocka_unit_test(test_switched_off),
         cmocka_unit_test(test_locked_pages),
+        cmocka_unit_test(test_trim_threshold),
+        cmocka_unit_test(test_top_pad_stays),
     };
     return cmocka_run_group_tests_name("purge", tests, NULL, NULL);
 }
