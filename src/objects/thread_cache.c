@@ -23,6 +23,7 @@ enum {
     COLLECT_INTERVAL = 64,             /* slow events between collections; a power of two */
     COLLECT_CLASSES = 8,               /* bins visited by one collection */
     PRESSED_DIVISOR = 8,               /* of its budget remains above the soft limit */
+    PRESSED_INTERVAL = 4096,           /* slow events between purges of slabs above it */
     PURGE_INTERVAL = 256,              /* slow events between looks at the clock; a power of two */
 };
 
@@ -194,6 +195,9 @@ static void note_slow_event(struct thread_cache *cache) {
         collect(cache);
         if (events % PURGE_INTERVAL == 0) {
             purge_tick();
+        }
+        if (events % PRESSED_INTERVAL == 0 && limits_are_pressed()) {
+            slab_purge(false);
         }
     }
 }

@@ -208,6 +208,38 @@ static void test_pressure(void **state) {
     thread_cache_flush(cache);
 }
 
+/* Above it, too, slabs that nobody touches give their free pages back, under a busy thread. */
+static void test_pressure_on_slabs(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    allocate_many(BLOCKS, 1024);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (i % 40) { /* survivors in every third slab */
+            release(blocks[i]);
+        }
+    }
+    for (int is_pressed = 0; is_pressed <= 1; is_pressed++) {
+        options.soft_limit = is_pressed ? 1 : 0;
+        limits_note_resident(2);
+        for (int round = 0; round < 20000; round++) { /* each some slow events */
+            void *medium[4];
+            for (size_t i = 0; i < ARRAY_LENGTH(medium); i++) {
+                medium[i] = allocate(200000);
+            }
+            for (size_t i = 0; i < ARRAY_LENGTH(medium); i++) {
+                release(medium[i]);
+            }
+        }
+        assert_int_equal(slabs().asleep_bytes > 0, is_pressed);
+    }
+    options.soft_limit = OPTION_AUTO;
+    limits_note_resident(0);
+    for (size_t i = 0; i < BLOCKS; i += 40) {
+        release(blocks[i]);
+    }
+    thread_cache_flush(cache);
+}
+
 /* Low water: blocks of a class that the thread does not use any more go back to the slabs while
  * it uses another one. */
 static void test_idle_blocks_go_back(void **state) {
@@ -321,6 +353,7 @@ int main(void) {
         cmocka_unit_test(test_budget_over_all_classes),
         cmocka_unit_test(test_total_is_divided),
         cmocka_unit_test(test_pressure),
+        cmocka_unit_test(test_pressure_on_slabs),
         cmocka_unit_test(test_idle_blocks_go_back),
         cmocka_unit_test(test_flush),
         cmocka_unit_test(test_threads_leave_nothing),
