@@ -66,6 +66,7 @@ PRIM_EXPORT int prim_malloc_info(int options, FILE *stream) {
             "<malloc version=\"primalloc-1\">\n"
             "<total type=\"slab\" size=\"%zu\"/>\n"
             "<total type=\"slab-free\" count=\"%zu\" size=\"%zu\"/>\n"
+            "<total type=\"slab-asleep\" size=\"%zu\"/>\n"
             "<total type=\"large\" size=\"%zu\"/>\n"
             "<total type=\"extent-dirty\" size=\"%zu\"/>\n"
             "<total type=\"extent-clean\" size=\"%zu\"/>\n"
@@ -73,8 +74,8 @@ PRIM_EXPORT int prim_malloc_info(int options, FILE *stream) {
             "<system type=\"current\" size=\"%zu\"/>\n"
             "<threads count=\"%zu\"/>\n"
             "</malloc>\n",
-            totals.slab, totals.slab_blocks, totals.slab_free, totals.large, totals.free_dirty,
-            totals.free_clean, totals.metadata, totals.mapped, totals.threads);
+            totals.slab, totals.slab_blocks, totals.slab_free, totals.slab_asleep, totals.large,
+            totals.free_dirty, totals.free_clean, totals.metadata, totals.mapped, totals.threads);
     return 0;
 }
 
@@ -97,6 +98,7 @@ PRIM_EXPORT void prim_malloc_stats(void) {
     print_row(&out, "address space of the heap", totals.mapped);
     print_row(&out, "in slabs", totals.slab);
     print_row(&out, "of that free", totals.slab_free);
+    print_row(&out, "of that not resident", totals.slab_asleep);
     print_row(&out, "in large blocks", totals.large);
     print_row(&out, "in free extents, resident", totals.free_dirty);
     print_row(&out, "in free extents, not resident", totals.free_clean);

@@ -9,7 +9,8 @@
  * wants the slab locks the shard it read and reads again (order pair: shard).
  *
  * Free blocks are linked through their first word. A slab whose last block came back goes to the
- * page heap at once. */
+ * page heap at once; pages of other slabs that no used block lies in go back to the system when
+ * slab_purge is called. */
 #ifndef PRIM_OBJECTS_SLAB_H
 #define PRIM_OBJECTS_SLAB_H
 
@@ -34,11 +35,13 @@ void slab_release(unsigned object_class, void *list);
 /* Gives slabs that hold no block at all to the page heap. */
 void slab_trim(void);
 
-/* Gives wholly free pages of slabs that are in use back to the system: all of them, or those that
- * were idle since the last such call. Returns how many bytes. */
+/* Gives wholly free pages of slabs that are in use back to the system: all of them, or those of
+ * slabs that nobody touched since the last call. Returns how many bytes. Called with no lock held;
+ * by several threads at once, if need be. */
 size_t slab_purge(bool all);
 
-/* An estimate, without a lock, of the bytes that slab_purge could give back at most. */
+/* The bytes in free blocks of slabs that slab_purge has not looked at since they were touched last:
+ * what it could give back at most. Takes no lock. */
 size_t slab_returnable_bytes(void);
 
 struct slab_totals {

@@ -25,6 +25,7 @@ struct totals totals_take(void) {
         .free_clean = free_clean,
         .slab = slabs.slab_bytes,
         .slab_free = slabs.free_bytes,
+        .slab_asleep = slabs.asleep_bytes,
         .slab_blocks = slabs.free_blocks,
         .large = mapped > other ? mapped - other : 0,
         .metadata = metadata_mapped_bytes(),

@@ -12,6 +12,7 @@ struct totals {
     size_t free_clean;  /* free extents without physical pages */
     size_t slab;        /* in slabs */
     size_t slab_free;   /* of that not handed out to threads */
+    size_t slab_asleep; /* of that given back to the system: whole pages, until they are wanted */
     size_t slab_blocks; /* free blocks in slabs */
     size_t large;       /* in large blocks */
     size_t metadata;    /* the library's own structures */

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "objects/allocate.h"
+#include "objects/slab.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
 #include "unit/unit.h"
@@ -50,6 +51,36 @@ static void test_slabs(void **state) {
     struct totals after = take_checked();
     assert_true(after.slab < with.slab);
     assert_int_equal(after.slab - after.slab_free, 0);
+}
+
+/* Pages of slabs in use that were given back are free bytes of slabs, and told apart. */
+static void test_sleeping_pages(void **state) {
+    (void)state;
+    enum { COUNT = 400, SIZE = 2048 };
+    static void *blocks[COUNT];
+    slab_trim();
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = allocate(SIZE);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        if (i % 20) {
+            release(blocks[i]);
+        }
+    }
+    thread_cache_flush(thread_cache_own());
+    struct totals before = take_checked();
+    size_t returned = slab_purge(true);
+    struct totals with = take_checked();
+    assert_true(returned > 0);
+    assert_int_equal(with.slab_asleep - before.slab_asleep, returned);
+    assert_true(with.slab_asleep <= with.slab_free);
+    assert_int_equal(with.slab_free, before.slab_free);
+    assert_int_equal(with.slab, before.slab);
+    for (int i = 0; i < COUNT; i += 20) {
+        release(blocks[i]);
+    }
+    thread_cache_flush(thread_cache_own());
+    assert_int_equal(take_checked().slab_asleep, before.slab_asleep);
 }
 
 static void test_the_rest(void **state) {
@@ -117,9 +148,9 @@ static void test_line(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_blocks), cmocka_unit_test(test_slabs),
-        cmocka_unit_test(test_the_rest),     cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_line),
+        cmocka_unit_test(test_large_blocks),   cmocka_unit_test(test_slabs),
+        cmocka_unit_test(test_sleeping_pages), cmocka_unit_test(test_the_rest),
+        cmocka_unit_test(test_calls),          cmocka_unit_test(test_line),
     };
     return cmocka_run_group_tests_name("totals", tests, NULL, NULL);
 }
