@@ -1,11 +1,14 @@
 #include "objects/heap.h"
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "objects/allocate.h"
+#include "objects/slab.h"
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
+#include "settings/options.h"
 #include "unit/unit.h"
 
 enum { THREADS = 4, FORKS = 20 };
@@ -100,11 +103,45 @@ static void test_threads(void **state) {
     unit_run_threads(THREADS, use_heap);
 }
 
+/* On the last processor, with another thread's cache beside this one's: the bound on shards holds
+ * whenever it is set. */
+static void bound_shards(unsigned number) {
+    cpu_set_t allowed;
+    release(allocate(100));
+    if (number > 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+        return;
+    }
+    unsigned processor = CPU_SETSIZE - 1;
+    while (!CPU_ISSET(processor, &allowed)) {
+        processor--;
+    }
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0, "cannot move");
+    struct options before = options;
+    for (unsigned most = 1; most <= 4; most++) {
+        options.shards = most;
+        heap_apply_options();
+        CHECK(slab_current_shard() == processor % most, "shard %u of %u", slab_current_shard(),
+              most);
+    }
+    options = before;
+    heap_apply_options();
+}
+
+static void test_bound_on_shards(void **state) {
+    (void)state;
+    release(allocate(100)); /* the main thread has a cache, so the next one is the second */
+    unit_run_threads(1, bound_shards);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_set_up_once),
         cmocka_unit_test(test_locks_around_fork),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_bound_on_shards),
 #if !defined PRIM_TEST_TSAN
         cmocka_unit_test(test_fork_under_load),
 #endif
