@@ -4,6 +4,7 @@
 #   min_align         as preload, with PRIMALLOC_MIN_ALIGN=16
 #   full_stats        as preload, with PRIMALLOC_STATS=full: every call takes the slow door
 #   hard_limit        as checked, with PRIMALLOC_HARD_LIMIT=64M
+#   tuned             as preload, with many of glibc's settings: filled blocks, low thresholds
 #   static            linked with libprimalloc.a, otherwise dynamic
 #   static_exe        linked with libprimalloc.a and -static
 #   prefixed          linked with libprimalloc_prefixed.a; the source's malloc becomes prim_malloc
@@ -42,6 +43,9 @@ set(PRIMALLOC_PRELOADED "LD_PRELOAD=$<TARGET_FILE:primalloc>"
 set(PRIMALLOC_FLAVOUR_preload plain ${PRIMALLOC_PRELOADED})
 set(PRIMALLOC_FLAVOUR_min_align plain ${PRIMALLOC_PRELOADED} PRIMALLOC_MIN_ALIGN=16)
 set(PRIMALLOC_FLAVOUR_full_stats plain ${PRIMALLOC_PRELOADED} PRIMALLOC_STATS=full)
+set(PRIMALLOC_FLAVOUR_tuned plain ${PRIMALLOC_PRELOADED} MALLOC_PERTURB_=85 MALLOC_ARENA_MAX=2
+    MALLOC_MMAP_THRESHOLD_=5000 MALLOC_MMAP_MAX_=50 MALLOC_TRIM_THRESHOLD_=300000
+    MALLOC_TOP_PAD_=100000 GLIBC_TUNABLES=glibc.malloc.tcache_count=5:glibc.malloc.tcache_max=3000)
 set(PRIMALLOC_FLAVOUR_checked plain "LD_PRELOAD=$<TARGET_FILE:primalloc_checked>"
     "PRIM_TEST_EXPECT=$<TARGET_FILE:primalloc_checked>")
 set(PRIMALLOC_FLAVOUR_hard_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_HARD_LIMIT=64M)

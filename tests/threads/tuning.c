@@ -1,5 +1,5 @@
-/* mallopt while other threads allocate and free: every setting changes under them again and again,
- * and blocks keep what was written, zeroed ones are zero, and nothing is lost or handed out twice. */
+/* mallopt while other threads allocate and free: every setting changes under them all the time, and
+ * blocks keep what was written, zeroed ones are zero, and nothing is lost or handed out twice. */
 #include "support/support.h"
 
 #include <malloc.h>
