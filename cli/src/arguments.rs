@@ -19,13 +19,16 @@ Examples:
   See it beside every allocator that this system has, and keep a page with plots:
     primalloc compare --with all --html report.html -- python3 script.py
 
+  See whether page faults slow it down, and what would help:
+    primalloc faults -- python3 script.py
+
   Which allocators are installed, and which processes run on primalloc:
     primalloc allocators
     primalloc ps
 
 Every verb explains itself: primalloc compare --help";
 
-/// Run programs on primalloc, compare allocators, list what runs on what
+/// Run programs on primalloc, compare allocators, find what page faults cost
 ///
 /// primalloc is a memory allocator that takes the place of libc's malloc in programs as they
 /// are: nothing is recompiled. This tool starts programs on it, proves that it took effect,
@@ -41,6 +44,7 @@ pub struct Arguments {
 pub enum Verb {
     Run(verbs::run::RunArguments),
     Compare(verbs::compare::CompareArguments),
+    Faults(Box<verbs::faults::FaultsArguments>),
     Allocators(verbs::allocators::AllocatorsArguments),
     Ps(verbs::ps::PsArguments),
     Completions(verbs::completions::CompletionsArguments),
@@ -53,6 +57,22 @@ pub enum Verb {
 /// What `run` and `compare` share: the library, its options, and the program.
 #[derive(Args)]
 pub struct ProgramArguments {
+    #[command(flatten)]
+    pub preload: PreloadArguments,
+
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        num_args = 1..,
+        trailing_var_arg = true
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// The library and its options.
+#[derive(Args)]
+pub struct PreloadArguments {
     /// Use this libprimalloc.so instead of looking for one
     #[arg(long, value_name = "PATH", env = "PRIMALLOC_LIBRARY")]
     pub library: Option<PathBuf>,
@@ -64,13 +84,4 @@ pub struct ProgramArguments {
     /// Start the program even when the preload is known not to work with it
     #[arg(long)]
     pub force: bool,
-
-    /// The program and its arguments
-    #[arg(
-        value_name = "PROGRAM",
-        required = true,
-        num_args = 1..,
-        trailing_var_arg = true
-    )]
-    pub command: Vec<OsString>,
 }

@@ -66,6 +66,21 @@ pub fn preloads_without_allocators() -> OsString {
     kept.join(OsStr::new(":"))
 }
 
+/// Brings `library` in place of whatever allocator is preloaded; none leaves libc's own.
+pub fn replace_allocator(command: &mut Command, library: Option<&Path>) -> Result<()> {
+    let others = preloads_without_allocators();
+    match library {
+        Some(library) => preload(command, library, &others)?,
+        None if others.is_empty() => {
+            command.env_remove(LD_PRELOAD);
+        }
+        None => {
+            command.env(LD_PRELOAD, others);
+        }
+    }
+    Ok(())
+}
+
 fn prepend(library: &OsStr, others: &OsStr) -> OsString {
     let mut value = library.to_owned();
     if !others.is_empty() {

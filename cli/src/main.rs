@@ -1,4 +1,4 @@
-//! `primalloc`: runs programs on primalloc, compares allocators, lists what runs on what.
+//! `primalloc`: runs programs on primalloc, compares allocators, finds what page faults cost.
 //!
 //! Read this first: `run` below parses the command line and hands it to one file in `verbs/`.
 //! What was typed is described in `arguments.rs`, next to the verbs' own tables of options.
@@ -7,6 +7,7 @@ mod allocators;
 mod arguments;
 mod child;
 mod environment;
+mod faults;
 mod handshake;
 mod library;
 mod measure;
@@ -63,6 +64,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.verb {
         Verb::Run(arguments) => verbs::run::run(&arguments),
         Verb::Compare(arguments) => verbs::compare::run(&arguments),
+        Verb::Faults(arguments) => verbs::faults::run(&arguments),
         Verb::Allocators(arguments) => verbs::allocators::run(&arguments),
         Verb::Ps(arguments) => verbs::ps::run(&arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments),

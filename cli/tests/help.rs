@@ -17,7 +17,7 @@ fn the_version_is_that_of_the_project() {
 
 #[test]
 fn every_verb_has_a_sentence_and_examples() {
-    for verb in ["run", "compare", "allocators", "ps", "completions", "man"] {
+    for verb in ["run", "compare", "faults", "allocators", "ps", "completions", "man"] {
         let has_example = contains("Examples:\n").and(contains(format!("primalloc {verb}")));
         tool().args([verb, "--help"]).assert().success().stdout(has_example);
         tool().arg("--help").assert().success().stdout(contains(format!("  {verb} ")));
@@ -27,7 +27,9 @@ fn every_verb_has_a_sentence_and_examples() {
 
 #[test]
 fn no_help_line_is_too_wide() {
-    for arguments in [&["--help"][..], &["run", "--help"], &["compare", "--help"]] {
+    for arguments in
+        [&["--help"][..], &["run", "--help"], &["compare", "--help"], &["faults", "--help"]]
+    {
         let assert = tool().args(arguments).assert();
         let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
         let widest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
@@ -55,6 +57,6 @@ fn manual_pages_for_the_tool_and_each_verb() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    let pages = ["-allocators", "-compare", "-completions", "-man", "-ps", "-run", ""];
+    let pages = ["-allocators", "-compare", "-completions", "-faults", "-man", "-ps", "-run", ""];
     assert_eq!(names, pages.map(|verb| format!("primalloc{verb}.1")));
 }

@@ -42,3 +42,28 @@ fn only_exe_keeps_it_from_children() {
     run.args(["run", "--only-exe", "--", "sh", "-c", "cat /proc/self/maps; exit 0"]);
     run.assert().success().stdout(contains("libprimalloc").not());
 }
+
+#[test]
+fn what_faults_on_glibc_at_every_turn_does_not_on_primalloc() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let program = compile("faults.c", "faulting", &["-O1", "-g", "-pthread"]);
+    let faults_on = |allocator: &str| {
+        let mut tool = tool();
+        tool.env("PRIMALLOC_LIBRARY", &library);
+        tool.args(["faults", "--json", "--allocator", allocator, "--"]).arg(&program);
+        let assert = tool.args(["heap", "10"]).assert().code(3);
+        serde_json::from_slice::<serde_json::Value>(&assert.get_output().stdout).unwrap()
+    };
+    let (glibc, ours) = (faults_on("glibc"), faults_on("primalloc"));
+    assert_eq!((&glibc["allocator"], &ours["allocator"]), (&"glibc".into(), &"primalloc".into()));
+    let count = |found: &serde_json::Value| found["minor_faults"].as_u64().unwrap();
+    assert!(count(&ours) * 4 < count(&glibc), "{} and {}", count(&ours), count(&glibc));
+    if ours["attributed"] == true {
+        let heap = &ours["kinds"][0];
+        assert_eq!(heap["kind"], "allocator");
+        assert!(heap["repeated_share"].as_f64().unwrap() < 0.1, "{heap}");
+        assert!(glibc["kinds"][0]["repeated_share"].as_f64().unwrap() > 0.7);
+    }
+}

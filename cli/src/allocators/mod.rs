@@ -173,11 +173,17 @@ fn find_known(known: &Known, cache: &LdCache) -> Option<Allocator> {
 
 /// Whether this is the library of an allocator that we know, by its file's name.
 pub fn is_allocator_library(path: &Path) -> bool {
-    let Some(name) = path.file_name().and_then(OsStr::to_str) else {
-        return false;
-    };
-    name.starts_with("libprimalloc")
-        || KNOWN.iter().flat_map(|known| known.file_names).any(|known| name.starts_with(known))
+    name_of_library(path).is_some()
+}
+
+/// The name of the allocator that this is the library of.
+pub fn name_of_library(path: impl AsRef<Path>) -> Option<&'static str> {
+    let file_name = path.as_ref().file_name().and_then(OsStr::to_str)?;
+    if file_name.starts_with("libprimalloc") {
+        return Some(PRIMALLOC);
+    }
+    let is_of = |known: &&Known| known.file_names.iter().any(|name| file_name.starts_with(name));
+    KNOWN.iter().find(is_of).map(|known| known.name)
 }
 
 #[cfg(test)]
@@ -206,5 +212,6 @@ mod tests {
         assert!(is_allocator_library(Path::new("/usr/lib/libjemalloc.so.2")));
         assert!(is_allocator_library(Path::new("build/lib/libprimalloc.so")));
         assert!(!is_allocator_library(Path::new("/usr/lib/libfaketime.so.1")));
+        assert_eq!(name_of_library("/opt/lib/libmimalloc.so.2.0"), Some("mimalloc"));
     }
 }

@@ -36,10 +36,10 @@ pub fn start(
 pub fn start_stamped(
     program: &Program,
     command: &mut Command,
+    signal_mask: SigSet,
     stamp: &LaunchStamp,
 ) -> Result<Child, CannotStart> {
     let tool = getpid();
-    let signal_mask = SigSet::thread_get_mask().unwrap_or(SigSet::empty());
     let page = stamp.page.as_ptr() as usize;
     // SAFETY: the closure makes system calls only, as is right between fork and exec, and it
     // writes to a shared page that outlives the call.

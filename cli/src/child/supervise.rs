@@ -31,6 +31,12 @@ const FORWARDED: [Signal; 9] = [
     Signal::SIGWINCH,
 ];
 
+/// What ends the watching of somebody else's process.
+const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+
+/// Of a process that is no child, only asking tells whether it has ended.
+const PATIENCE_MILLISECONDS: u16 = 20;
+
 /// Loading a library takes milliseconds; a busy machine may take a hundred times as long.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -76,6 +82,37 @@ impl Supervisor {
             if let Some(outcome) = ended {
                 return Ok(outcome);
             }
+        }
+    }
+
+    /// The same without a handshake.
+    pub fn wait_for_end(&mut self, child: &Child) -> Result<Outcome> {
+        let pid = Pid::from_raw(child.id() as i32);
+        loop {
+            self.wait_for_signal(PollTimeout::NONE)?;
+            if let Some(outcome) = self.take_signals(pid)? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Waits until a signal asks for an end, or `is_over`, which is asked again and again.
+    pub fn wait_for_request(&mut self, is_over: impl Fn() -> bool) -> Result<()> {
+        while !is_over() {
+            self.wait_for_signal(PollTimeout::from(PATIENCE_MILLISECONDS))?;
+            while let Some(info) = self.signals.read_signal().context("cannot read signals")? {
+                if ENDING.iter().any(|signal| *signal as u32 == info.ssi_signo) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_signal(&self, timeout: PollTimeout) -> Result<()> {
+        match poll(&mut [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(error) => Err(error).context("cannot wait for the program"),
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::SigSet;
 use nix::time::{ClockId, clock_gettime};
 
 use super::{Plan, ProgramOutput};
@@ -37,11 +38,13 @@ pub struct Run {
 
 pub fn run_once(plan: &Plan, allocator: &Allocator) -> Result<Run> {
     let mut command = plan.program.command();
-    set_environment(&mut command, plan, allocator)?;
+    environment::replace_allocator(&mut command, allocator.library.as_deref())?;
+    environment::set_options(&mut command, plan.options);
     let messages = redirect(&mut command, plan)?;
 
     let stamp = LaunchStamp::new().context("cannot share a page with the program")?;
-    let child = child::start_stamped(plan.program, &mut command, &stamp)?;
+    let signal_mask = SigSet::thread_get_mask().unwrap_or(SigSet::empty());
+    let child = child::start_stamped(plan.program, &mut command, signal_mask, &stamp)?;
     let (status, usage, ended_at) = wait(&child).context("cannot wait for the program")?;
 
     let outcome = Outcome::from_wait_status(status);
@@ -62,21 +65,6 @@ pub fn run_once(plan: &Plan, allocator: &Allocator) -> Result<Run> {
             _ => String::new(),
         },
     })
-}
-
-fn set_environment(command: &mut Command, plan: &Plan, allocator: &Allocator) -> Result<()> {
-    let others = environment::preloads_without_allocators();
-    match &allocator.library {
-        Some(library) => environment::preload(command, library, &others)?,
-        None if others.is_empty() => {
-            command.env_remove(environment::LD_PRELOAD);
-        }
-        None => {
-            command.env(environment::LD_PRELOAD, others);
-        }
-    }
-    environment::set_options(command, plan.options);
-    Ok(())
 }
 
 /// Sets up the three standard streams; what goes to standard error is kept in memory.

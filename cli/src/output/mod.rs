@@ -6,7 +6,9 @@
 //!   json.rs        for programs
 //!   markdown.rs    for issues and documents
 //!   html.rs        one page with plots; plot.rs draws them
+//!   faults/        the same for `primalloc faults`
 
+pub mod faults;
 mod html;
 mod json;
 mod markdown;

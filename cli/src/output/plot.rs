@@ -60,7 +60,7 @@ fn draw(report: &Report, row: &Row) -> DrawResult<String> {
         draw_strips(&area, report, row)?;
         area.present()?;
     }
-    Ok(scalable(&svg, height))
+    Ok(scalable(&svg, (WIDTH, height)))
 }
 
 fn draw_strips(
@@ -122,7 +122,7 @@ fn axis_label(value: f64) -> String {
 }
 
 /// Lets the page choose the width.
-fn scalable(svg: &str, height: u32) -> String {
-    let fixed = format!("width=\"{WIDTH}\" height=\"{height}\"");
+pub fn scalable(svg: &str, (width, height): (u32, u32)) -> String {
+    let fixed = format!("width=\"{width}\" height=\"{height}\"");
     svg.replacen(&fixed, "", 1)
 }

@@ -1,12 +1,10 @@
 //! `primalloc compare`: a program under several allocators, side by side.
 
-use std::ffi::OsString;
-use std::fs;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -15,6 +13,9 @@ use crate::arguments::ProgramArguments;
 use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{self, Entry, Host, Report};
 use crate::program::{self, Program};
+use crate::verbs::report_files::{
+    STANDARD_OUTPUT, is_standard_output, shell_text, width_of, write,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,11 +78,6 @@ pub struct CompareArguments {
     program: ProgramArguments,
 }
 
-const STANDARD_OUTPUT: &str = "-";
-
-/// Where there is no terminal to ask.
-const WIDTH_WITHOUT_TERMINAL: usize = 100;
-
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least one run is needed".to_owned()),
@@ -100,7 +96,8 @@ fn program_output(text: &str) -> Result<ProgramOutput, String> {
 
 pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let program = Program::resolve(&arguments.program.command)?;
-    let allocators = allocators::select(&arguments.with, arguments.program.library.as_deref())?;
+    let allocators =
+        allocators::select(&arguments.with, arguments.program.preload.library.as_deref())?;
     check(arguments, &program, &allocators)?;
     let versions: Vec<Option<String>> =
         allocators.iter().map(|allocator| allocator.try_out().version).collect();
@@ -108,7 +105,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let plan = Plan {
         program: &program,
         allocators: &allocators,
-        options: &arguments.program.options,
+        options: &arguments.program.preload.options,
         input: arguments.input.clone(),
         output: arguments.output.clone(),
         runs: arguments.runs,
@@ -134,7 +131,8 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
 fn check(arguments: &CompareArguments, program: &Program, allocators: &[Allocator]) -> Result<()> {
     for library in allocators.iter().filter_map(|allocator| allocator.library.as_deref()) {
         match program::check_preloadable(program, library) {
-            Err(reason) if reason.is_only_about_preloading() && arguments.program.force => {}
+            Err(reason) if reason.is_only_about_preloading() && arguments.program.preload.force => {
+            }
             checked => {
                 checked?;
                 measure::check_loads(program, library)?;
@@ -160,9 +158,12 @@ fn measure_with_progress(plan: &Plan) -> Result<Vec<Vec<Run>>> {
 }
 
 fn write_report(arguments: &CompareArguments, report: &Report) -> Result<()> {
-    let is_standard = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new(STANDARD_OUTPUT));
-    if !is_standard(&arguments.json) && !is_standard(&arguments.markdown) {
-        anstream::print!("{}", output::table(report, terminal_width()));
+    let is_taken = [&arguments.json, &arguments.markdown]
+        .iter()
+        .any(|path| is_standard_output(path.as_deref()));
+    if !is_taken {
+        let width = width_of(std::io::stdout().is_terminal());
+        anstream::print!("{}", output::table(report, width));
     }
     if let Some(path) = &arguments.json {
         write(path, &output::json(report))?;
@@ -174,46 +175,4 @@ fn write_report(arguments: &CompareArguments, report: &Report) -> Result<()> {
         write(path, &output::html(report)?)?;
     }
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    if path == Path::new(STANDARD_OUTPUT) {
-        print!("{text}");
-        return Ok(());
-    }
-    fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
-}
-
-fn terminal_width() -> usize {
-    if !std::io::stdout().is_terminal() {
-        return WIDTH_WITHOUT_TERMINAL;
-    }
-    terminal_size::terminal_size().map_or(WIDTH_WITHOUT_TERMINAL, |(width, _)| width.0.into())
-}
-
-/// The command as it could be typed, with quotes where a word needs them.
-fn shell_text(command: &[OsString]) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
-    let quoted = |word: &OsString| {
-        let word = word.to_string_lossy();
-        if !word.is_empty() && word.chars().all(is_plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_shown_as_they_could_be_typed() {
-        let text =
-            |words: &[&str]| shell_text(&words.iter().map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(text(&["sort", "-n", "a b"]), "sort -n 'a b'");
-        assert_eq!(text(&["echo", "it's", ""]), r"echo 'it'\''s' ''");
-    }
 }

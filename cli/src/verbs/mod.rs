@@ -3,7 +3,9 @@
 pub mod allocators;
 pub mod compare;
 pub mod completions;
+pub mod faults;
 pub mod man;
 pub mod probe_allocator;
 pub mod ps;
+mod report_files;
 pub mod run;

@@ -49,13 +49,13 @@ pub struct RunArguments {
 }
 
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
-    let library = library::find(arguments.program.library.as_deref())?;
+    let library = library::find(arguments.program.preload.library.as_deref())?;
     let program = Program::resolve(&arguments.program.command)?;
     check(arguments, &program, &library)?;
 
     let mut command = program.command();
     environment::preload(&mut command, &library, &environment::preloads())?;
-    environment::set_options(&mut command, &arguments.program.options);
+    environment::set_options(&mut command, &arguments.program.preload.options);
     if arguments.only_exe {
         environment::keep_from_children(&mut command);
     }
@@ -74,7 +74,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
 
 fn check(arguments: &RunArguments, program: &Program, library: &Path) -> Result<()> {
     match program::check_preloadable(program, library) {
-        Err(reason) if reason.is_only_about_preloading() && arguments.program.force => {}
+        Err(reason) if reason.is_only_about_preloading() && arguments.program.preload.force => {}
         Err(reason) => return Err(reason.into()),
         Ok(()) => {}
     }

@@ -1,0 +1,372 @@
+//! What is mapped where in a process, and to which kind an address belongs.
+//!
+//! The kernel reports every mapping as it is made, but neither its end nor its maker. A mapping
+//! is malloc's if malloc's own code was seen to fault in it: glibc, for one, writes a header at
+//! the beginning of each. What is known of a mapping is only known after a while, so its faults
+//! are counted with it, and go to a kind when it is replaced.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use procfs::process::{MMPermissions, MMapPath, MemoryMap};
+
+use super::Kind;
+use super::records::{Fault, Mapped};
+
+/// How far below the stack pointer a program may write; Linux allows compilers this much probing.
+const BELOW_STACK_POINTER: u64 = 64 << 10;
+const THREAD_STACK_MAX: u64 = 16 << 20;
+const MAIN_STACK_MAX: u64 = 1 << 30;
+
+/// What the names of allocators' ranges contain: "[anon:primalloc]", "[anon:glibc: malloc]".
+const ALLOCATOR_WORDS: [&str; 2] = ["alloc", "heap"];
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    pub minor: u64,
+    pub major: u64,
+    /// Faults whose page is followed, and those of them on a page that had faulted before.
+    pub followed: u64,
+    pub repeated: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.minor += other.minor;
+        self.major += other.major;
+        self.followed += other.followed;
+        self.repeated += other.repeated;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ground {
+    Heap,
+    Anonymous,
+    Stack,
+    File,
+    Other,
+}
+
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    pub start: u64,
+    pub end: u64,
+    /// Where `start` lies in the file.
+    pub offset: u64,
+    pub name: Rc<str>,
+    pub is_executable: bool,
+    ground: Ground,
+    is_allocators: bool,
+    tally: Tally,
+}
+
+impl Mapping {
+    fn kind(&self) -> Kind {
+        match self.ground {
+            Ground::Heap => Kind::Allocator,
+            Ground::Anonymous if self.is_allocators => Kind::Allocator,
+            Ground::Anonymous => Kind::OwnMapping,
+            Ground::Stack => Kind::Stack,
+            Ground::File => Kind::File,
+            Ground::Other => Kind::Other,
+        }
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
+#[derive(Clone, Default)]
+pub struct AddressSpace {
+    mappings: BTreeMap<u64, Mapping>,
+    /// Goes up whenever code is mapped.
+    pub generation: u64,
+    /// A library that replaces malloc is loaded: whatever is anonymous is taken to be its.
+    pub allocator: Option<&'static str>,
+    /// Where the file mapping ended that was reported last: .bss begins there.
+    file_end: Option<u64>,
+}
+
+/// The part of the address space that an address lies in.
+pub enum Place {
+    Known(Kind),
+    /// Anonymous memory that begins here, of whom is yet to be seen.
+    Anonymous(u64),
+}
+
+impl AddressSpace {
+    /// What a child of fork begins with: the same mappings, without their faults.
+    pub fn forked(&self) -> AddressSpace {
+        let mut copy = self.clone();
+        copy.mappings.values_mut().for_each(|mapping| mapping.tally = Tally::default());
+        copy
+    }
+
+    /// What is mapped in a process that runs already.
+    pub fn of_maps(maps: &[MemoryMap]) -> AddressSpace {
+        let mut space = AddressSpace::default();
+        for map in maps {
+            let (ground, name) = ground_of_path(map);
+            let mapping = Mapping {
+                start: map.address.0,
+                end: map.address.1,
+                offset: map.offset,
+                name: name.into(),
+                is_executable: map.perms.contains(MMPermissions::EXECUTE),
+                ground,
+                is_allocators: false,
+                tally: Tally::default(),
+            };
+            space.insert(mapping);
+        }
+        space
+    }
+
+    /// Takes in a new mapping; gives the faults of those that it replaces.
+    pub fn map(&mut self, mapped: &Mapped) -> Vec<(Kind, Tally)> {
+        let mut ground = ground_of_name(&mapped.name, mapped.is_shared);
+        if ground == Ground::Anonymous && self.file_end == Some(mapped.range.start) {
+            ground = Ground::File;
+        }
+        self.file_end = (ground == Ground::File).then_some(mapped.range.end);
+        self.insert(Mapping {
+            start: mapped.range.start,
+            end: mapped.range.end,
+            offset: mapped.offset,
+            name: mapped.name.as_str().into(),
+            is_executable: mapped.is_executable,
+            ground,
+            is_allocators: self.is_mostly_allocators(&mapped.range),
+            tally: Tally::default(),
+        })
+    }
+
+    /// A mapping that grows or changes its protection is reported anew.
+    fn is_mostly_allocators(&self, range: &std::ops::Range<u64>) -> bool {
+        let shared = |mapping: &Mapping| {
+            mapping.end.min(range.end).saturating_sub(mapping.start.max(range.start))
+        };
+        let known: u64 =
+            self.overlapping(range.start, range.end).filter(|m| m.is_allocators).map(shared).sum();
+        known > 0 && known >= (range.end - range.start) / 2
+    }
+
+    fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Mapping> {
+        let before = self.mappings.range(..start).next_back().map(|(_, mapping)| mapping);
+        let inside = self.mappings.range(start..end).map(|(_, mapping)| mapping);
+        before.into_iter().filter(move |mapping| mapping.end > start).chain(inside)
+    }
+
+    fn insert(&mut self, new: Mapping) -> Vec<(Kind, Tally)> {
+        if new.is_executable {
+            self.generation += 1;
+        }
+        let old: Vec<Mapping> = self.overlapping(new.start, new.end).cloned().collect();
+        let mut settled = Vec::new();
+        for mapping in old {
+            self.mappings.remove(&mapping.start);
+            settled.push((self.kind_of(&mapping), mapping.tally));
+            let rest = Mapping { tally: Tally::default(), ..mapping };
+            if rest.start < new.start {
+                self.mappings.insert(rest.start, Mapping { end: new.start, ..rest.clone() });
+            }
+            if rest.end > new.end {
+                let offset = rest.offset + (new.end - rest.start);
+                self.mappings.insert(new.end, Mapping { start: new.end, offset, ..rest });
+            }
+        }
+        self.mappings.insert(new.start, new);
+        settled
+    }
+
+    /// Gives the faults of all mappings, as at the end of the process.
+    pub fn settle(&mut self) -> Vec<(Kind, Tally)> {
+        let mappings = std::mem::take(&mut self.mappings);
+        mappings.values().map(|mapping| (self.kind_of(mapping), mapping.tally)).collect()
+    }
+
+    pub fn executables(&self) -> impl Iterator<Item = &Mapping> {
+        self.mappings.values().filter(|m| m.is_executable && m.ground == Ground::File)
+    }
+
+    pub fn at(&self, address: u64) -> Option<&Mapping> {
+        let (_, mapping) = self.mappings.range(..=address).next_back()?;
+        mapping.contains(address).then_some(mapping)
+    }
+
+    fn kind_of(&self, mapping: &Mapping) -> Kind {
+        match mapping.kind() {
+            Kind::OwnMapping if self.allocator.is_some() => Kind::Allocator,
+            kind => kind,
+        }
+    }
+
+    pub fn place(&self, fault: &Fault) -> Place {
+        let sp = fault.stack_pointer;
+        let is_near = |reach: u64| {
+            sp != 0
+                && fault.address >= sp.saturating_sub(BELOW_STACK_POINTER)
+                && fault.address < sp.saturating_add(reach)
+        };
+        match self.at(fault.address) {
+            // The kernel does not report the main thread's stack.
+            None if self.at(sp).is_none() && is_near(MAIN_STACK_MAX) => Place::Known(Kind::Stack),
+            None => Place::Known(Kind::Other),
+            Some(mapping) if mapping.ground != Ground::Anonymous => Place::Known(mapping.kind()),
+            Some(m) if !m.is_allocators && m.contains(sp) && is_near(THREAD_STACK_MAX) => {
+                Place::Known(Kind::Stack)
+            }
+            Some(mapping) => Place::Anonymous(mapping.start),
+        }
+    }
+
+    /// The kind of an address as far as it is known now.
+    pub fn kind_now(&self, place: &Place) -> Kind {
+        match place {
+            Place::Known(kind) => *kind,
+            Place::Anonymous(start) => self.kind_of(&self.mappings[start]),
+        }
+    }
+
+    pub fn count(&mut self, start: u64, tally: Tally) {
+        if let Some(mapping) = self.mappings.get_mut(&start) {
+            mapping.tally.add(tally);
+        }
+    }
+
+    /// Malloc's own code has faulted in this mapping.
+    pub fn mark_allocators(&mut self, start: u64) {
+        if let Some(mapping) = self.mappings.get_mut(&start) {
+            mapping.is_allocators = true;
+        }
+    }
+
+    /// Takes over the names that ranges have been given since.
+    pub fn take_names(&mut self, maps: &[MemoryMap]) {
+        for map in maps.iter().filter(|map| is_named_by_allocator(map)) {
+            for (_, mapping) in self.mappings.range_mut(..map.address.1) {
+                if mapping.end > map.address.0 && mapping.ground == Ground::Anonymous {
+                    mapping.is_allocators = true;
+                }
+            }
+        }
+    }
+}
+
+fn ground_of_name(name: &str, is_shared: bool) -> Ground {
+    const SHARED: [&str; 4] = ["/dev/zero", "/SYSV", "/memfd:", "/dev/shm/"];
+    match name {
+        "[heap]" => Ground::Heap,
+        "//anon" | "" if is_shared => Ground::Other,
+        "//anon" | "" => Ground::Anonymous,
+        "[stack]" => Ground::Stack,
+        _ if SHARED.iter().any(|prefix| name.starts_with(prefix)) => Ground::Other,
+        _ if name.starts_with('/') && !name.starts_with("//") => Ground::File,
+        _ => Ground::Other,
+    }
+}
+
+fn is_named_by_allocator(map: &MemoryMap) -> bool {
+    let MMapPath::Other(name) = &map.pathname else { return false };
+    name.starts_with("anon:") && ALLOCATOR_WORDS.iter().any(|word| name.contains(word))
+}
+
+fn ground_of_path(map: &MemoryMap) -> (Ground, String) {
+    let is_shared = map.perms.contains(MMPermissions::SHARED);
+    match &map.pathname {
+        MMapPath::Heap => (Ground::Heap, String::new()),
+        MMapPath::Stack | MMapPath::TStack(_) => (Ground::Stack, String::new()),
+        MMapPath::Anonymous => (ground_of_name("", is_shared), String::new()),
+        MMapPath::Path(path) => {
+            let name = path.to_string_lossy().into_owned();
+            (ground_of_name(&name, is_shared), name)
+        }
+        _ if is_named_by_allocator(map) => (Ground::Heap, String::new()),
+        MMapPath::Other(name) if name.starts_with("anon:") => (Ground::Anonymous, String::new()),
+        _ => (Ground::Other, String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(start: u64, end: u64, name: &str) -> Mapped {
+        Mapped {
+            pid: 1,
+            range: start..end,
+            offset: 0,
+            is_shared: false,
+            is_executable: false,
+            name: name.to_owned(),
+        }
+    }
+
+    fn fault(address: u64, stack_pointer: u64) -> Fault {
+        Fault {
+            pid: 1,
+            address,
+            instruction: 0,
+            stack_pointer,
+            in_kernel: false,
+            is_major: false,
+            period: 1,
+        }
+    }
+
+    fn kind(space: &AddressSpace, address: u64, stack_pointer: u64) -> Kind {
+        space.kind_now(&space.place(&fault(address, stack_pointer)))
+    }
+
+    const MAIN_STACK: u64 = 0x7ffc_0000_0000;
+
+    #[test]
+    fn names_tell_kinds() {
+        let mut space = AddressSpace::default();
+        space.map(&mapped(0x1000, 0x3000, "/bin/program"));
+        space.map(&mapped(0x3000, 0x4000, "//anon"));
+        space.map(&mapped(0x8000, 0x9000, "[heap]"));
+        space.map(&mapped(0xa000, 0xb000, "//anon"));
+        space.map(&mapped(0xc000, 0xd000, "/dev/zero (deleted)"));
+        assert_eq!(kind(&space, 0x1800, MAIN_STACK), Kind::File);
+        assert_eq!(kind(&space, 0x3800, MAIN_STACK), Kind::File, "the program's .bss");
+        assert_eq!(kind(&space, 0x8000, MAIN_STACK), Kind::Allocator);
+        assert_eq!(kind(&space, 0xa000, MAIN_STACK), Kind::OwnMapping);
+        assert_eq!(kind(&space, 0xc000, MAIN_STACK), Kind::Other);
+        assert_eq!(kind(&space, MAIN_STACK + 64, MAIN_STACK), Kind::Stack);
+        assert_eq!(kind(&space, 0xdead_0000, MAIN_STACK), Kind::Other);
+    }
+
+    #[test]
+    fn the_mapping_that_holds_the_stack_pointer_is_a_stack() {
+        let mut space = AddressSpace::default();
+        space.map(&mapped(0x10_0000, 0x90_0000, "//anon"));
+        assert_eq!(kind(&space, 0x80_0000, 0x7f_f000), Kind::Stack);
+        assert_eq!(kind(&space, 0x20_0000, 0x7f_f000), Kind::OwnMapping, "far below it");
+        space.mark_allocators(0x10_0000);
+        assert_eq!(kind(&space, 0x80_0000, 0x7f_f000), Kind::Allocator, "a coroutine's");
+    }
+
+    #[test]
+    fn what_malloc_has_touched_is_mallocs_faults_from_before_included() {
+        let mut space = AddressSpace::default();
+        space.map(&mapped(0x10_0000, 0x20_0000, "//anon"));
+        space.count(0x10_0000, Tally { minor: 3, ..Tally::default() });
+        space.mark_allocators(0x10_0000);
+        let settled = space.map(&mapped(0x10_0000, 0x20_0000, "//anon"));
+        assert_eq!(settled, [(Kind::Allocator, Tally { minor: 3, ..Tally::default() })]);
+        assert_eq!(kind(&space, 0x18_0000, MAIN_STACK), Kind::Allocator, "mapped anew");
+    }
+
+    #[test]
+    fn a_mapping_inside_another_leaves_both_ends() {
+        let mut space = AddressSpace::default();
+        space.map(&mapped(0x10_0000, 0x40_0000, "/bin/program"));
+        space.map(&mapped(0x20_0000, 0x30_0000, "[heap]"));
+        assert_eq!(kind(&space, 0x18_0000, MAIN_STACK), Kind::File);
+        assert_eq!(kind(&space, 0x28_0000, MAIN_STACK), Kind::Allocator);
+        assert_eq!(space.at(0x38_0000).unwrap().offset, 0x20_0000);
+    }
+}

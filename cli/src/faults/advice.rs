@@ -1,0 +1,326 @@
+//! From findings to plain words: one table of rules, each a condition and what it means.
+
+use super::{Findings, Kind};
+use crate::allocators::{GLIBC, PRIMALLOC};
+
+/// Fewer faults than this cost no program anything that one would notice.
+const STORM_FAULTS: u64 = 5_000;
+const STORM_RATE: f64 = 2_000.0;
+/// A kind with at least this share of the faults is worth a sentence.
+const LARGE_SHARE: f64 = 0.4;
+/// Reading fresh memory before writing it makes two faults of one: above a half lies return.
+const RETURNED_SHARE: f64 = 0.55;
+const SOME_SHARE: f64 = 0.25;
+/// Faults that wait for the disk are dear.
+const MANY_MAJOR: u64 = 100;
+const MANY_PROCESSES: usize = 8;
+const PAGE_BYTES: u64 = 4096;
+
+struct Rule {
+    applies: fn(&Findings) -> bool,
+    says: fn(&Findings) -> String,
+    /// Nothing after it is looked at.
+    is_last_word: bool,
+}
+
+const fn rule(applies: fn(&Findings) -> bool, says: fn(&Findings) -> String) -> Rule {
+    Rule { applies, says, is_last_word: false }
+}
+
+const fn last_word(applies: fn(&Findings) -> bool, says: fn(&Findings) -> String) -> Rule {
+    Rule { applies, says, is_last_word: true }
+}
+
+const RULES: [Rule; 12] = [
+    rule(
+        |f| f.major_faults >= MANY_MAJOR,
+        |f| {
+            format!(
+                "{} faults waited for the disk. If a second run has as many, memory is short: \
+                 the program needs less of it, or a higher limit.",
+                f.major_faults
+            )
+        },
+    ),
+    last_word(
+        |f| f.minor_faults < STORM_FAULTS || f.worst_rate() < STORM_RATE,
+        |f| {
+            format!(
+                "{} minor faults, {:.0} a second at worst: that is no storm, and no allocator \
+                 or option would make a difference worth having.",
+                f.minor_faults,
+                f.worst_rate()
+            )
+        },
+    ),
+    last_word(
+        |f| f.unattributed.is_some() && turnover(f) >= 3.0,
+        |f| {
+            format!(
+                "The faults have brought in {:.0} times as much memory as was ever resident at \
+                 once: pages are returned and taken again, or many processes come and go. {}",
+                turnover(f),
+                cure(f)
+            )
+        },
+    ),
+    last_word(
+        |f| f.unattributed.is_some(),
+        |_| {
+            "The faults have brought in about what was resident: memory used for the first time. \
+             Where the faults come from needs the kernel's leave, as said above."
+                .to_owned()
+        },
+    ),
+    rule(
+        |f| is_large(f, Kind::Allocator) && f.repeated_share(Kind::Allocator) >= RETURNED_SHARE,
+        |f| {
+            format!(
+                "{:.0} % of the faults are in the allocator's memory, and {:.0} % of those hit \
+                 pages that had been there before: {} returns memory to the system and takes \
+                 the same memory again. {}",
+                100.0 * f.share(Kind::Allocator),
+                100.0 * f.repeated_share(Kind::Allocator),
+                f.subject.allocator.as_deref().unwrap_or("the allocator"),
+                cure(f)
+            )
+        },
+    ),
+    rule(
+        |f| {
+            is_large(f, Kind::Allocator)
+                && (SOME_SHARE..RETURNED_SHARE).contains(&f.repeated_share(Kind::Allocator))
+        },
+        |f| {
+            format!(
+                "{:.0} % of the faults are in the allocator's memory, and {:.0} % of those hit \
+                 pages that had faulted before: some memory is returned and taken again, or read \
+                 before it is first written. {}",
+                100.0 * f.share(Kind::Allocator),
+                100.0 * f.repeated_share(Kind::Allocator),
+                cure(f)
+            )
+        },
+    ),
+    rule(
+        |f| is_large(f, Kind::Allocator) && f.repeated_share(Kind::Allocator) < SOME_SHARE,
+        |f| {
+            let huge_pages = match f.subject.allocator.as_deref() {
+                Some(GLIBC) => " GLIBC_TUNABLES=glibc.malloc.hugetlb=1 asks for them.",
+                _ => "",
+            };
+            format!(
+                "{:.0} % of the faults are in memory that malloc gave out and the program used \
+                 for the first time. No allocator can spare these; larger pages make them \
+                 fewer.{huge_pages}",
+                100.0 * f.share(Kind::Allocator),
+            )
+        },
+    ),
+    rule(
+        |f| is_large(f, Kind::Stack),
+        |f| {
+            format!(
+                "{:.0} % of the faults are in stacks: deep recursion, large local arrays, or many \
+                 short threads. An allocator has no part in it; threads that live longer, or \
+                 large arrays on the heap, have.",
+                100.0 * f.share(Kind::Stack)
+            )
+        },
+    ),
+    rule(
+        |f| is_large(f, Kind::File) && f.processes >= MANY_PROCESSES,
+        |f| {
+            format!(
+                "{:.0} % of the faults are in mapped files, and {} processes ran: each pays anew \
+                 for its program and its libraries. Fewer processes, or static ones, pay less.",
+                100.0 * f.share(Kind::File),
+                f.processes
+            )
+        },
+    ),
+    rule(
+        |f| is_large(f, Kind::File) && f.processes < MANY_PROCESSES,
+        |f| {
+            format!(
+                "{:.0} % of the faults are in mapped files. An allocator has no part in it; \
+                 reading instead of mapping, MAP_POPULATE or madvise(MADV_POPULATE_READ) has.",
+                100.0 * f.share(Kind::File)
+            )
+        },
+    ),
+    rule(
+        |f| is_large(f, Kind::OwnMapping),
+        |f| {
+            format!(
+                "{:.0} % of the faults are in memory that the program maps itself, past malloc: a \
+                 runtime with an allocator of its own, or buffers. Whoever unmaps it could keep \
+                 it; Python does with PYTHONMALLOC=malloc on primalloc.",
+                100.0 * f.share(Kind::OwnMapping)
+            )
+        },
+    ),
+    rule(
+        |f| {
+            [Kind::Allocator, Kind::Stack, Kind::File, Kind::OwnMapping]
+                .iter()
+                .all(|k| !is_large(f, *k))
+        },
+        |_| {
+            "No kind of memory has most of the faults: the table of call sites tells more."
+                .to_owned()
+        },
+    ),
+];
+
+/// What makes an allocator keep memory that it would return.
+const CURES: [(&str, &str); 5] = [
+    (
+        GLIBC,
+        "glibc does with MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0 in the environment, and \
+         then never gives any back.",
+    ),
+    (PRIMALLOC, "PRIMALLOC_PURGE_DELAY=10s makes it keep free memory for longer."),
+    (
+        "jemalloc",
+        "jemalloc does with MALLOC_CONF=oversize_threshold:0,dirty_decay_ms:-1 in the environment.",
+    ),
+    ("mimalloc", "mimalloc does with MIMALLOC_PURGE_DELAY=-1 in the environment."),
+    ("tcmalloc", "tcmalloc does with TCMALLOC_RELEASE_RATE=0 in the environment."),
+];
+
+fn cure(findings: &Findings) -> String {
+    let allocator = findings.subject.allocator.as_deref().unwrap_or_default();
+    let own = CURES.iter().find(|(name, _)| *name == allocator).map_or("", |(_, cure)| cure);
+    if allocator == PRIMALLOC {
+        return own.to_owned();
+    }
+    let command = match findings.subject.pid {
+        None => &findings.subject.command,
+        Some(_) => "PROGRAM",
+    };
+    let ours = format!("primalloc keeps memory that is used again: primalloc run -- {command}");
+    if own.is_empty() { ours } else { format!("{ours}\n{own}") }
+}
+
+fn is_large(findings: &Findings, kind: Kind) -> bool {
+    findings.share(kind) >= LARGE_SHARE
+}
+
+/// How many times the most that was resident has been faulted in.
+fn turnover(findings: &Findings) -> f64 {
+    let brought_in = findings.minor_faults * PAGE_BYTES;
+    brought_in as f64 / findings.peak_resident_bytes.max(PAGE_BYTES) as f64
+}
+
+/// The last paragraph of every report.
+pub fn advice(findings: &Findings) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for rule in RULES.iter().filter(|rule| (rule.applies)(findings)) {
+        sentences.push((rule.says)(findings));
+        if rule.is_last_word {
+            break;
+        }
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::storm;
+    use super::*;
+
+    fn with_shares(shares: [f64; 5]) -> Findings {
+        let mut findings = storm();
+        for (row, share) in findings.kinds.iter_mut().zip(shares) {
+            (row.share, row.repeated_share) = (share, 0.0);
+        }
+        findings
+    }
+
+    fn said(findings: &Findings) -> String {
+        advice(findings).join("\n")
+    }
+
+    #[test]
+    fn the_storm_of_returned_memory_is_named_with_its_cures() {
+        let text = said(&storm());
+        assert!(
+            text.contains("glibc returns memory to the system and takes the same memory again")
+        );
+        assert!(text.contains("95 %"));
+        assert!(text.contains("primalloc run -- ./solver -n 'big file'"));
+        assert!(text.contains("MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0"));
+    }
+
+    #[test]
+    fn the_cure_is_that_of_the_allocator() {
+        let mut findings = storm();
+        for (name, word) in [
+            ("jemalloc", "dirty_decay_ms:-1"),
+            ("mimalloc", "MIMALLOC_PURGE_DELAY"),
+            ("tcmalloc", "TCMALLOC_RELEASE_RATE"),
+            ("scudo", "primalloc run"),
+        ] {
+            findings.subject.allocator = Some(name.to_owned());
+            assert!(said(&findings).contains(word), "{name}");
+        }
+        findings.subject.allocator = Some(PRIMALLOC.to_owned());
+        let text = said(&findings);
+        assert!(text.contains("PRIMALLOC_PURGE_DELAY") && !text.contains("primalloc run"));
+    }
+
+    #[test]
+    fn of_a_running_process_the_program_is_not_spelled_out() {
+        let mut findings = storm();
+        findings.subject.pid = Some(7);
+        assert!(said(&findings).contains("primalloc run -- PROGRAM"));
+    }
+
+    #[test]
+    fn each_kind_has_its_own_words() {
+        for (shares, words) in [
+            ([0.9, 0.1, 0.0, 0.0, 0.0], "for the first time"),
+            ([0.1, 0.9, 0.0, 0.0, 0.0], "are in stacks"),
+            ([0.1, 0.0, 0.9, 0.0, 0.0], "are in mapped files. An allocator has no part"),
+            ([0.1, 0.0, 0.0, 0.9, 0.0], "maps itself"),
+            ([0.3, 0.2, 0.2, 0.2, 0.1], "No kind of memory has most"),
+        ] {
+            assert!(said(&with_shares(shares)).contains(words), "{words}");
+        }
+        let mut many = with_shares([0.1, 0.0, 0.9, 0.0, 0.0]);
+        many.processes = 40;
+        assert!(said(&many).contains("40 processes ran"));
+        let mut mixed = with_shares([0.9, 0.1, 0.0, 0.0, 0.0]);
+        mixed.kinds[0].repeated_share = 0.5;
+        assert!(said(&mixed).contains("read before it is first written"));
+    }
+
+    #[test]
+    fn few_faults_are_no_storm() {
+        let mut findings = storm();
+        findings.minor_faults = 900;
+        let text = said(&findings);
+        assert!(text.contains("no storm") && !text.contains("returns"), "{text}");
+    }
+
+    #[test]
+    fn without_kinds_the_sizes_still_tell() {
+        let mut findings = storm();
+        findings.unattributed = Some("--no-perf was given".to_owned());
+        findings.kinds.clear();
+        assert!(said(&findings).contains("MALLOC_TRIM_THRESHOLD_"));
+        findings.peak_resident_bytes = 2 << 30;
+        assert!(said(&findings).contains("for the first time"));
+    }
+
+    #[test]
+    fn the_disk_is_mentioned_beside_all_else() {
+        let mut findings = storm();
+        findings.major_faults = 5000;
+        let text = said(&findings);
+        assert!(
+            text.contains("5000 faults waited for the disk") && text.contains("takes the same")
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! What watching a program has shown: the one source of every output format.
+
+use serde::Serialize;
+
+use super::{Kind, SiteRow, Timeline};
+
+/// Whom it is about.
+#[derive(Clone, Debug, Serialize)]
+pub struct Subject {
+    /// As it could be typed; of a running process, its command line.
+    pub command: String,
+    /// Where a running process was watched.
+    pub pid: Option<i32>,
+    /// "glibc", "primalloc", ..., by the libraries that were mapped.
+    pub allocator: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Findings {
+    pub subject: Subject,
+    pub seconds: f64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    pub peak_resident_bytes: u64,
+    pub peak_virtual_bytes: u64,
+    pub processes: usize,
+    pub timeline: Timeline,
+    /// Why there are no kinds and no sites: the kernel's refusal, or the user's wish.
+    pub unattributed: Option<String>,
+    /// False where faults inside of system calls are not in the picture.
+    pub sees_kernel: bool,
+    /// How many of the minor faults have left a record.
+    pub recorded_share: f64,
+    /// In the order of KINDS; empty where unattributed.
+    pub kinds: Vec<KindRow>,
+    pub sites: Vec<SiteRow>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KindRow {
+    pub kind: Kind,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    /// Of all faults.
+    pub share: f64,
+    /// How many of them hit a page that had faulted before.
+    pub repeated_share: f64,
+}
+
+impl Findings {
+    /// Minor faults a second in the worst interval.
+    pub fn worst_rate(&self) -> f64 {
+        self.timeline.rates(|point| point.minor_faults).into_iter().fold(0.0, f64::max)
+    }
+
+    pub fn kind(&self, kind: Kind) -> Option<&KindRow> {
+        self.kinds.iter().find(|row| row.kind == kind)
+    }
+
+    pub fn share(&self, kind: Kind) -> f64 {
+        self.kind(kind).map_or(0.0, |row| row.share)
+    }
+
+    pub fn repeated_share(&self, kind: Kind) -> f64 {
+        self.kind(kind).map_or(0.0, |row| row.repeated_share)
+    }
+}
+
+#[cfg(test)]
+pub mod sample {
+    //! Made-up findings for the tests of the rules and of the formats.
+
+    use std::time::Duration;
+
+    use super::*;
+    use crate::faults::KINDS;
+
+    /// A program under glibc that faults all of 64 MiB at every turn.
+    pub fn storm() -> Findings {
+        let mut timeline = Timeline::new(Some(Duration::from_millis(100)));
+        for number in 1..=10 {
+            let resident = if number % 3 == 0 { 3 << 20 } else { 67 << 20 };
+            timeline.push(
+                Duration::from_millis(100 * number),
+                (number * 32_768, 2),
+                resident,
+                70 << 20,
+            );
+        }
+        let shares = [(0.99, 0.95), (0.002, 0.0), (0.006, 0.1), (0.001, 0.0), (0.001, 0.0)];
+        let row = |(kind, (share, repeated_share)): (Kind, (f64, f64))| KindRow {
+            kind,
+            minor_faults: (327_680.0 * share) as u64,
+            major_faults: u64::from(kind == Kind::File) * 2,
+            share,
+            repeated_share,
+        };
+        Findings {
+            subject: Subject {
+                command: "./solver -n 'big file'".to_owned(),
+                pid: None,
+                allocator: Some("glibc".to_owned()),
+            },
+            seconds: 1.0,
+            minor_faults: 327_680,
+            major_faults: 2,
+            peak_resident_bytes: 67 << 20,
+            peak_virtual_bytes: 70 << 20,
+            processes: 1,
+            timeline,
+            unattributed: None,
+            sees_kernel: true,
+            recorded_share: 1.0,
+            kinds: KINDS.into_iter().zip(shares).map(row).collect(),
+            sites: vec![
+                SiteRow {
+                    kind: Kind::Allocator,
+                    function: Some("solve<double>".to_owned()),
+                    object: Some("/opt/solver/bin/solver".into()),
+                    line: Some("solver.c:120".to_owned()),
+                    via: Some("memset".to_owned()),
+                    minor_faults: 324_403,
+                    major_faults: 0,
+                    share: 0.99,
+                },
+                SiteRow {
+                    kind: Kind::File,
+                    function: None,
+                    object: Some("/lib64/ld-linux-x86-64.so.2".into()),
+                    line: None,
+                    via: None,
+                    minor_faults: 1_900,
+                    major_faults: 2,
+                    share: 0.006,
+                },
+            ],
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! ELF files as they lie on the disk: functions, lines, and the sections that unwinding needs.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use addr2line::Loader;
+use memmap2::Mmap;
+use object::{Object as _, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+
+use crate::allocators::is_allocator_library;
+
+/// What a function is to somebody who looks for the cause of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Plain,
+    /// malloc and its family, and what they call.
+    Allocator,
+    /// memset and the like: the cause is their caller.
+    Helper,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Function {
+    start: u64,
+    end: u64,
+    name: String,
+}
+
+struct Segment {
+    offset: u64,
+    size: u64,
+    address: u64,
+}
+
+/// A section's place in the file's own addresses, and its bytes.
+pub type Section = (std::ops::Range<u64>, &'static [u8]);
+
+pub struct Object {
+    pub path: PathBuf,
+    is_allocator: bool,
+    is_libc: bool,
+    segments: Vec<Segment>,
+    /// Sorted by start.
+    functions: Vec<Function>,
+    pub base: u64,
+    pub text: Option<Section>,
+    pub eh_frame: Option<Section>,
+    pub eh_frame_hdr: Option<Section>,
+    lines: OnceCell<Option<Loader>>,
+}
+
+/// The files that have been looked at.
+#[derive(Default)]
+pub struct Objects {
+    known: HashMap<Rc<str>, Option<Rc<Object>>>,
+}
+
+impl Objects {
+    pub fn get(&mut self, path: &Rc<str>) -> Option<Rc<Object>> {
+        self.known.entry(path.clone()).or_insert_with(|| Object::read(path).map(Rc::new)).clone()
+    }
+}
+
+impl Object {
+    fn read(path: &str) -> Option<Object> {
+        let bytes = bytes_of(Path::new(path))?;
+        let file = object::File::parse(bytes).ok()?;
+        let mut functions = functions_of(&file);
+        if file.symbols().next().is_none() {
+            if let Some(debug) = debug_file(&file).and_then(|path| bytes_of(&path)) {
+                functions.extend(object::File::parse(debug).iter().flat_map(functions_of));
+            }
+        }
+        functions.sort_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
+        functions.dedup_by_key(|function| function.start);
+        let segments: Vec<Segment> = file
+            .segments()
+            .map(|segment| {
+                let (offset, size) = segment.file_range();
+                Segment { offset, size, address: segment.address() }
+            })
+            .collect();
+        let name = Path::new(path).file_name()?.to_string_lossy();
+        Some(Object {
+            path: PathBuf::from(path),
+            is_allocator: is_allocator_library(Path::new(path)),
+            is_libc: name.starts_with("libc.so") || name.starts_with("libc-2"),
+            base: segments.iter().map(|segment| segment.address).min().unwrap_or(0),
+            segments,
+            functions,
+            text: section(&file, ".text"),
+            eh_frame: section(&file, ".eh_frame"),
+            eh_frame_hdr: section(&file, ".eh_frame_hdr"),
+            lines: OnceCell::new(),
+        })
+    }
+
+    /// The file's own address of what lies at this offset of it.
+    pub fn address_of_offset(&self, offset: u64) -> Option<u64> {
+        // A mapping begins at a page, which may be before the segment itself.
+        let segment = self.segments.iter().find(|segment| {
+            let first = segment.offset & !0xfff;
+            (first..segment.offset + segment.size).contains(&offset)
+        })?;
+        Some((segment.address + offset).wrapping_sub(segment.offset))
+    }
+
+    pub fn role(&self, address: u64) -> Role {
+        if self.is_allocator {
+            return Role::Allocator;
+        }
+        match self.function(address) {
+            Some(function) => role_of_name(&function.name),
+            None if self.is_next_to_malloc(address) => Role::Allocator,
+            // The many versions of memset have no names in a stripped C library.
+            None if self.is_libc => Role::Helper,
+            None => Role::Plain,
+        }
+    }
+
+    pub fn function_name(&self, address: u64) -> Option<&str> {
+        self.function(address).map(|function| function.name.as_str())
+    }
+
+    fn function(&self, address: u64) -> Option<&Function> {
+        let next = self.functions.partition_point(|function| function.start <= address);
+        let function = self.functions[..next].last()?;
+        (address < function.end).then_some(function)
+    }
+
+    /// Whether this is nameless code beside malloc's: an object file is linked as a whole, so
+    /// that its internal functions lie among the exported ones.
+    fn is_next_to_malloc(&self, address: u64) -> bool {
+        let next = self.functions.partition_point(|function| function.start <= address);
+        let neighbours = [next.checked_sub(1), Some(next)];
+        let is_mallocs = |function: &Function| role_of_name(&function.name) == Role::Allocator;
+        neighbours.into_iter().flatten().filter_map(|i| self.functions.get(i)).any(is_mallocs)
+    }
+
+    /// "file.c:12", where the file has debug information.
+    pub fn line(&self, address: u64) -> Option<String> {
+        let loader = self.lines.get_or_init(|| Loader::new(&self.path).ok()).as_ref()?;
+        let location = loader.find_location(address).ok()??;
+        let file = Path::new(location.file?).file_name()?.to_string_lossy().into_owned();
+        Some(format!("{file}:{}", location.line?))
+    }
+}
+
+/// Mapped for the rest of the tool's life, which ends with the report.
+fn bytes_of(path: &Path) -> Option<&'static [u8]> {
+    let file = File::open(path).ok()?;
+    // A device that happens to be mapped must not be read.
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    // SAFETY: the map is only read; a file that shrinks meanwhile is nothing one can guard
+    // against, and programs and libraries are replaced by new files, not shortened.
+    let map = unsafe { Mmap::map(&file) }.ok()?;
+    Some(Box::leak(Box::new(map)))
+}
+
+fn functions_of(file: &object::File<'static>) -> Vec<Function> {
+    file.symbols()
+        .chain(file.dynamic_symbols())
+        .filter(|symbol| symbol.is_definition() && symbol.size() > 0)
+        .filter(|symbol| symbol.kind() == SymbolKind::Text)
+        .filter_map(|symbol| {
+            let end = symbol.address() + symbol.size();
+            Some(Function { start: symbol.address(), end, name: symbol.name().ok()?.to_owned() })
+        })
+        .collect()
+}
+
+/// Where distributions put what they have stripped.
+fn debug_file(file: &object::File<'static>) -> Option<PathBuf> {
+    let id = file.build_id().ok()??;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (directory, name) = hex.split_at_checked(2)?;
+    Some(PathBuf::from(format!("/usr/lib/debug/.build-id/{directory}/{name}.debug")))
+}
+
+fn section(file: &object::File<'static>, name: &str) -> Option<Section> {
+    let section = file.section_by_name(name)?;
+    let range = section.address()..section.address() + section.size();
+    Some((range, section.data().ok()?))
+}
+
+/// By the name as it is linked.
+fn role_of_name(name: &str) -> Role {
+    const OPERATORS: [&str; 4] = ["_Znw", "_Zna", "_Zdl", "_Zda"];
+    const ALLOCATOR: [&str; 12] = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "cfree",
+        "memalign",
+        "aligned_alloc",
+        "valloc",
+        "pvalloc",
+        "posix_memalign",
+        "reallocarray",
+        "systrim",
+    ];
+    /// Of glibc's internal functions, which the compiler also splits and renames.
+    const ALLOCATOR_PREFIXES: [&str; 9] = [
+        "int_malloc",
+        "int_free",
+        "int_realloc",
+        "int_memalign",
+        "sysmalloc",
+        "malloc_consolidate",
+        "malloc_trim",
+        "alloc_new_heap",
+        "tcache_",
+    ];
+    const HELPERS: [&str; 14] = [
+        "memset",
+        "memcpy",
+        "memmove",
+        "mempcpy",
+        "memccpy",
+        "bzero",
+        "explicit_bzero",
+        "strcpy",
+        "strncpy",
+        "stpcpy",
+        "strcat",
+        "strdup",
+        "strndup",
+        "wmemset",
+    ];
+    if OPERATORS.iter().any(|operator| name.starts_with(operator)) {
+        return Role::Allocator;
+    }
+    let name = name.split('.').next().unwrap_or(name);
+    let bare = name.trim_start_matches('_').trim_start_matches("libc_");
+    let word = bare.split("_avx").next().unwrap_or(bare).split("_sse").next().unwrap_or(bare);
+    let word = word.split("_evex").next().unwrap_or(word).split("_erms").next().unwrap_or(word);
+    let word = word.trim_end_matches("_chk").trim_end_matches("_");
+    let is_internal = ALLOCATOR_PREFIXES.iter().any(|prefix| bare.starts_with(prefix));
+    if is_internal || ALLOCATOR.contains(&word) || name.starts_with("prim_") {
+        return Role::Allocator;
+    }
+    if HELPERS.contains(&word) { Role::Helper } else { Role::Plain }
+}
+
+/// As people write it: C++ and Rust names are turned back.
+pub fn readable(name: &str) -> String {
+    addr2line::demangle_auto(name.into(), None).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_roles() {
+        for name in ["malloc", "__libc_malloc", "_int_malloc", "_Znwm", "calloc", "prim_malloc"]
+            .into_iter()
+            .chain(["sysmalloc_mmap.constprop.0", "_int_free.part.0"])
+        {
+            assert_eq!(role_of_name(name), Role::Allocator, "{name}");
+        }
+        for name in ["memset", "__memset_avx512_unaligned_erms", "__memcpy_chk", "__bzero"] {
+            assert_eq!(role_of_name(name), Role::Helper, "{name}");
+        }
+        for name in ["main", "memory_use", "xmalloc", "freeze", "_PyObject_Malloc"] {
+            assert_eq!(role_of_name(name), Role::Plain, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_tools_own_file_can_be_read() {
+        let path: Rc<str> = std::env::current_exe().unwrap().to_str().unwrap().into();
+        let object = Objects::default().get(&path).unwrap();
+        assert!(object.eh_frame.is_some() && object.text.is_some());
+        let (text, _) = object.text.clone().unwrap();
+        let segment = object.segments.iter().find(|s| s.address <= text.start).unwrap();
+        assert_eq!(object.address_of_offset(segment.offset), Some(segment.address));
+        assert!(Objects::default().get(&"/etc/passwd".into()).is_none());
+    }
+
+    #[test]
+    fn code_without_a_name_beside_malloc_is_mallocs() {
+        let path: Rc<str> = std::env::current_exe().unwrap().to_str().unwrap().into();
+        let mut object = Object::read(&path).unwrap();
+        let function = |start, end, name: &str| Function { start, end, name: name.into() };
+        object.functions =
+            vec![function(10, 20, "strtol"), function(30, 40, "malloc"), function(50, 60, "a64l")];
+        let next_to = |address| object.is_next_to_malloc(address);
+        assert!(next_to(25) && next_to(45) && !next_to(5) && !next_to(65));
+        assert_eq!(object.function_name(35), Some("malloc"));
+        assert_eq!(object.function_name(45), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! A process and what it has started, as /proc shows them: faults so far, and sizes now.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use nix::unistd::Pid;
+use procfs::process::{Process, Stat, all_processes};
+
+/// Looking for new processes takes at most this part of the time.
+const SEARCH_PART: u32 = 20;
+const SEARCH_PAUSE_MIN: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    pub minor: u64,
+    pub major: u64,
+    pub resident_bytes: u64,
+    pub virtual_bytes: u64,
+}
+
+pub struct ProcessTree {
+    root: i32,
+    /// Descendants by when they started, so that a number used again is not taken for them.
+    members: HashMap<i32, u64>,
+    /// What ran before one looked is not part of it.
+    outsiders: HashSet<i32>,
+    next_search: Instant,
+    page_size: u64,
+    pub seen: usize,
+}
+
+impl ProcessTree {
+    pub fn new(root: Pid, is_running_already: bool) -> ProcessTree {
+        let mut tree = ProcessTree {
+            root: root.as_raw(),
+            members: HashMap::new(),
+            outsiders: HashSet::new(),
+            next_search: Instant::now(),
+            page_size: procfs::page_size(),
+            seen: 1,
+        };
+        if is_running_already {
+            tree.outsiders = tree.descendants().into_keys().collect();
+        }
+        tree
+    }
+
+    /// None when the root has ended.
+    pub fn sample(&mut self) -> Option<Sample> {
+        if Instant::now() >= self.next_search {
+            self.search();
+        }
+        let root = stat_of(self.root).filter(|stat| stat.state != 'Z')?;
+        let mut sum = Sample::default();
+        self.add(&mut sum, &root);
+        let mut ended = Vec::new();
+        for (&pid, &start) in &self.members {
+            match stat_of(pid).filter(|stat| stat.starttime == start) {
+                Some(stat) => self.add(&mut sum, &stat),
+                None => ended.push(pid),
+            }
+        }
+        ended.iter().for_each(|pid| {
+            self.members.remove(pid);
+        });
+        Some(sum)
+    }
+
+    /// A process's own, and those of the children that it has waited for.
+    fn add(&self, sum: &mut Sample, stat: &Stat) {
+        sum.minor += stat.minflt + stat.cminflt;
+        sum.major += stat.majflt + stat.cmajflt;
+        sum.resident_bytes += stat.rss * self.page_size;
+        sum.virtual_bytes += stat.vsize;
+    }
+
+    fn search(&mut self) {
+        let begin = Instant::now();
+        for (pid, start) in self.descendants() {
+            if !self.outsiders.contains(&pid) && self.members.insert(pid, start).is_none() {
+                self.seen += 1;
+            }
+        }
+        self.next_search = begin + (begin.elapsed() * SEARCH_PART).max(SEARCH_PAUSE_MIN);
+    }
+
+    fn descendants(&self) -> HashMap<i32, u64> {
+        let stats: Vec<Stat> = match all_processes() {
+            Ok(processes) => processes.flatten().filter_map(|p| p.stat().ok()).collect(),
+            Err(_) => return HashMap::new(),
+        };
+        let mut found = HashMap::new();
+        loop {
+            let is_new = |stat: &&Stat| {
+                let parent = stat.ppid;
+                let is_child = parent == self.root
+                    || found.contains_key(&parent)
+                    || self.members.contains_key(&parent);
+                is_child && stat.pid != self.root && !found.contains_key(&stat.pid)
+            };
+            let new: Vec<(i32, u64)> =
+                stats.iter().filter(is_new).map(|stat| (stat.pid, stat.starttime)).collect();
+            if new.is_empty() {
+                return found;
+            }
+            found.extend(new);
+        }
+    }
+
+    /// The root and its descendants.
+    pub fn pids(&self) -> Vec<i32> {
+        self.members.keys().copied().chain([self.root]).collect()
+    }
+}
+
+fn stat_of(pid: i32) -> Option<Stat> {
+    Process::new(pid).ok()?.stat().ok()
+}
+
+pub fn is_running(pid: Pid) -> bool {
+    stat_of(pid.as_raw()).is_some_and(|stat| !"ZX".contains(stat.state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_and_its_children_are_summed() {
+        let own = Pid::this();
+        let alone = ProcessTree::new(own, true).sample().unwrap();
+        assert!(alone.minor > 0 && alone.resident_bytes > 100_000);
+        assert!(alone.virtual_bytes > alone.resident_bytes);
+
+        let mut tree = ProcessTree::new(own, true);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        tree.search();
+        let is_found = tree.pids().contains(&(child.id() as i32));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(is_found && tree.seen >= 2);
+        assert!(tree.sample().is_some());
+        assert!(!tree.pids().contains(&(child.id() as i32)));
+    }
+
+    #[test]
+    fn what_is_not_there_has_no_sample() {
+        let beyond_all = Pid::from_raw(i32::MAX);
+        assert_eq!(ProcessTree::new(beyond_all, false).sample(), None);
+        assert!(!is_running(beyond_all) && is_running(Pid::this()));
+    }
+}

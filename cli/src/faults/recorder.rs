@@ -1,0 +1,439 @@
+//! The thread that watches while the program runs, and puts everything together at the end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use nix::unistd::Pid;
+use procfs::process::{MMapPath, MemoryMap, Process};
+
+use super::address_space::{AddressSpace, Place, Tally};
+use super::events::Events;
+use super::findings::{Findings, KindRow, Subject};
+use super::objects::Objects;
+use super::pages::Pages;
+use super::process_tree::{ProcessTree, Sample};
+use super::records::{Event, Fault, Mapped, Stack};
+use super::sites::{Code, Sites, Trace};
+use super::timeline::Timeline;
+use super::unwind::Unwinding;
+use super::{KINDS, Kind, refusal};
+use crate::allocators;
+
+/// The rings are looked at, and the end is noticed, at least so often.
+const LOOK_MILLISECONDS: u64 = 10;
+/// Names of ranges are read so often.
+const NAMES_PAUSE: Duration = Duration::from_millis(250);
+const EVENTS_BETWEEN_LOOKS: usize = 1024;
+const SITES_MAX: usize = 20;
+const PAGE_BYTES_MIN_LOG: u32 = 12;
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Target {
+    /// The next program that this thread starts.
+    NextChild,
+    Process(Pid),
+}
+
+pub struct Plan {
+    pub target: Target,
+    /// None adapts to how long the program runs.
+    pub interval: Option<Duration>,
+    /// One in so many faults is recorded.
+    pub every: u64,
+    /// Without, only /proc is read.
+    pub attribute: bool,
+}
+
+/// What is known when all is over, independently of what was watched.
+#[derive(Clone, Copy, Default)]
+pub struct End {
+    pub minor: u64,
+    pub major: u64,
+    pub peak_resident_bytes: u64,
+}
+
+/// Ready to watch: the events are open, so that nothing of the program is missed.
+pub struct Recorder {
+    plan: Plan,
+    events: Option<Events>,
+    unattributed: Option<String>,
+}
+
+pub struct Running {
+    /// When the program ended, once it has.
+    end: Arc<OnceLock<Instant>>,
+    thread: JoinHandle<Findings>,
+}
+
+impl Recorder {
+    /// To be called on the thread that starts the program.
+    pub fn new(plan: Plan) -> Recorder {
+        if !plan.attribute {
+            let unattributed = Some("--no-perf was given".to_owned());
+            return Recorder { plan, events: None, unattributed };
+        }
+        let opened = match plan.target {
+            Target::NextChild => Events::of_next_child(plan.every),
+            Target::Process(pid) => Events::of_threads(&threads_of(pid), plan.every),
+        };
+        match opened {
+            Ok(events) => Recorder { plan, events: Some(events), unattributed: None },
+            Err(error) => {
+                let unattributed = Some(refusal::explain(&error));
+                Recorder { plan, events: None, unattributed }
+            }
+        }
+    }
+
+    /// Why faults will not be attributed, if they will not.
+    pub fn unattributed(&self) -> Option<&str> {
+        self.unattributed.as_deref()
+    }
+
+    /// Watches in a thread of its own; `minor_before` faults are not the program's.
+    pub fn begin(self, pid: Pid, command: String, minor_before: u64) -> Result<Running> {
+        let end = Arc::new(OnceLock::new());
+        let heard = end.clone();
+        let watch = move || Watch::new(self, pid, command, minor_before).run(&heard);
+        let thread = thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(watch)
+            .context("cannot start a thread")?;
+        Ok(Running { end, thread })
+    }
+}
+
+impl Running {
+    /// The program has ended; `end` completes what was too short to be seen.
+    pub fn finish(self, end: End) -> Result<Findings> {
+        let _ = self.end.set(Instant::now());
+        let mut findings =
+            self.thread.join().map_err(|_| anyhow!("watching has failed; this is a defect"))?;
+        if findings.unattributed.is_some() && end.minor > 0 {
+            (findings.minor_faults, findings.major_faults) = (end.minor, end.major);
+        }
+        let peak = findings.peak_resident_bytes.max(end.peak_resident_bytes);
+        findings.peak_resident_bytes = peak;
+        findings.peak_virtual_bytes = findings.peak_virtual_bytes.max(peak);
+        Ok(findings)
+    }
+}
+
+/// The state of the watching thread.
+struct Watch {
+    recorder: Recorder,
+    pid: Pid,
+    command: String,
+    begin: Instant,
+    next_point: Duration,
+    next_names: Duration,
+    tree: ProcessTree,
+    first_sample: Sample,
+    last_sample: Sample,
+    timeline: Timeline,
+    spaces: HashMap<u32, AddressSpace>,
+    processes: usize,
+    kinds: HashMap<Kind, Tally>,
+    /// Faults by the allocator of the process that took them.
+    allocators: HashMap<&'static str, u64>,
+    pages: Pages,
+    objects: Objects,
+    unwinding: Unwinding,
+    sites: Sites,
+    codes: Codes,
+    recorded: u64,
+}
+
+impl Watch {
+    fn new(recorder: Recorder, pid: Pid, command: String, minor_before: u64) -> Watch {
+        let is_running_already = recorder.plan.target != Target::NextChild;
+        let mut tree = ProcessTree::new(pid, is_running_already);
+        let mut spaces = HashMap::new();
+        let mut first_sample = Sample { minor: minor_before, ..Sample::default() };
+        if is_running_already {
+            first_sample = tree.sample().unwrap_or_default();
+            spaces.insert(pid.as_raw() as u32, AddressSpace::of_maps(&maps_of(pid.as_raw())));
+        }
+        let timeline = Timeline::new(recorder.plan.interval);
+        Watch {
+            recorder,
+            pid,
+            command,
+            begin: Instant::now(),
+            next_point: Duration::ZERO,
+            next_names: Duration::ZERO,
+            tree,
+            first_sample,
+            last_sample: first_sample,
+            timeline,
+            spaces,
+            processes: 1,
+            kinds: HashMap::new(),
+            allocators: HashMap::new(),
+            pages: Pages::new(),
+            objects: Objects::default(),
+            unwinding: Unwinding::default(),
+            sites: Sites::default(),
+            codes: Codes::default(),
+            recorded: 0,
+        }
+    }
+
+    fn run(mut self, end: &OnceLock<Instant>) -> Findings {
+        loop {
+            let ended = end.get().map(|end| end.saturating_duration_since(self.begin));
+            self.take_events(ended.is_some());
+            match ended {
+                None => self.look_if_due(),
+                Some(end) => {
+                    self.add_point(end);
+                    return self.findings();
+                }
+            }
+            self.wait();
+        }
+    }
+
+    fn look_if_due(&mut self) {
+        let now = self.begin.elapsed();
+        if now >= self.next_names {
+            self.read_names();
+            self.next_names = now + NAMES_PAUSE;
+        }
+        if now >= self.next_point {
+            self.add_point(now);
+            self.next_point = now + self.timeline.interval;
+        }
+    }
+
+    fn wait(&self) {
+        let left = self.next_point.saturating_sub(self.begin.elapsed()).as_millis() as u64;
+        let milliseconds = left.clamp(1, LOOK_MILLISECONDS);
+        match &self.recorder.events {
+            Some(events) => events.wait(milliseconds as u16),
+            None => thread::sleep(Duration::from_millis(milliseconds)),
+        }
+    }
+
+    fn add_point(&mut self, now: Duration) {
+        let sample = self.tree.sample();
+        self.last_sample = sample.unwrap_or(self.last_sample);
+        let counts = self.counts();
+        let Sample { resident_bytes, virtual_bytes, .. } = self.last_sample;
+        // The fork's own first moment has nothing to show.
+        if now > Duration::ZERO {
+            self.timeline.push(now, counts, resident_bytes, virtual_bytes);
+        }
+    }
+
+    fn counts(&mut self) -> (u64, u64) {
+        match &mut self.recorder.events {
+            Some(events) => events.counts(),
+            None => (
+                self.last_sample.minor.saturating_sub(self.first_sample.minor),
+                self.last_sample.major.saturating_sub(self.first_sample.major),
+            ),
+        }
+    }
+
+    fn read_names(&mut self) {
+        for pid in self.tree.pids() {
+            let maps = maps_of(pid);
+            if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
+                space.take_names(&maps);
+            }
+            if let Some(name) = allocator_of(&maps) {
+                if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
+                    space.allocator = space.allocator.or(Some(name));
+                }
+                self.allocators.entry(name).or_default();
+            }
+        }
+    }
+
+    fn take_events(&mut self, is_last: bool) {
+        let Some(events) = &mut self.recorder.events else { return };
+        for (number, timed) in events.take(is_last).into_iter().enumerate() {
+            // The timeline goes on while a storm is worked off.
+            if number % EVENTS_BETWEEN_LOOKS == 0 && !is_last {
+                self.look_if_due();
+            }
+            match timed.event {
+                Event::Fault(fault) => self.count(&fault),
+                Event::Stack(stack) => self.attribute(&stack),
+                Event::Mapped(mapped) => self.map(&mapped),
+                Event::Forked { pid, parent } => {
+                    let copy = self.spaces.get(&parent).map(AddressSpace::forked);
+                    self.spaces.insert(pid, copy.unwrap_or_default());
+                    self.processes += 1;
+                }
+                Event::Execed { pid } | Event::Exited { pid } => self.settle(pid),
+            }
+        }
+    }
+
+    fn map(&mut self, mapped: &Mapped) {
+        let space = self.spaces.entry(mapped.pid).or_default();
+        if mapped.is_executable {
+            space.allocator = space.allocator.or_else(|| allocators::name_of_library(&mapped.name));
+        }
+        for (kind, tally) in space.map(mapped) {
+            self.kinds.entry(kind).or_default().add(tally);
+        }
+    }
+
+    /// The process is no more what it was: its faults are final.
+    fn settle(&mut self, pid: u32) {
+        if let Some(mut space) = self.spaces.remove(&pid) {
+            for (kind, tally) in space.settle() {
+                self.kinds.entry(kind).or_default().add(tally);
+            }
+        }
+        self.pages.forget(pid);
+        self.unwinding.forget(pid);
+        self.codes.processes.remove(&pid);
+    }
+
+    fn count(&mut self, fault: &Fault) {
+        let space = self.spaces.entry(fault.pid).or_default();
+        let page = fault.address >> PAGE_BYTES_MIN_LOG;
+        let mut tally = Tally::default();
+        if let Some(noted) = self.pages.note(fault.pid, page) {
+            tally.followed = noted.weight;
+            tally.repeated = if noted.is_repeated { noted.weight } else { 0 };
+        }
+        *(if fault.is_major { &mut tally.major } else { &mut tally.minor }) = fault.period;
+        if !fault.is_major {
+            self.recorded += fault.period;
+        }
+        *self.allocators.entry(space.allocator.unwrap_or(allocators::GLIBC)).or_default() += 1;
+        let place = space.place(fault);
+        let (code, is_allocators) =
+            self.codes.get(fault, space, &mut self.sites, &mut self.objects);
+        match place {
+            Place::Known(kind) => self.kinds.entry(kind).or_default().add(tally),
+            Place::Anonymous(start) => {
+                space.count(start, tally);
+                if is_allocators && !fault.in_kernel {
+                    space.mark_allocators(start);
+                }
+            }
+        }
+        self.sites.count(code, space.kind_now(&place), fault.is_major, fault.period);
+    }
+
+    fn attribute(&mut self, stack: &Stack) {
+        let fault = &stack.fault;
+        if fault.is_major {
+            self.count(fault);
+        }
+        let space = self.spaces.entry(fault.pid).or_default();
+        let frames = self.unwinding.frames(space, &mut self.objects, stack);
+        let trace = Trace::new(&frames, fault.in_kernel, space, &mut self.objects);
+        let place = space.place(fault);
+        if let Place::Anonymous(start) = place {
+            if trace.passes_through_allocator() {
+                space.mark_allocators(start);
+            }
+        }
+        let (code, _) = self.codes.get(fault, space, &mut self.sites, &mut self.objects);
+        self.sites.lay(code, space.kind_now(&place), &trace, fault.period);
+    }
+
+    fn findings(mut self) -> Findings {
+        let pids: Vec<u32> = self.spaces.keys().copied().collect();
+        pids.into_iter().for_each(|pid| self.settle(pid));
+        self.timeline.close();
+        let (minor, major) = self.counts();
+        let is_attributed = self.recorder.events.is_some();
+        let most = self.allocators.iter().max_by_key(|(name, faults)| (**faults, **name));
+        let allocator = most.map(|(name, _)| (*name).to_owned());
+        let pid = (self.recorder.plan.target != Target::NextChild).then_some(self.pid.as_raw());
+        Findings {
+            subject: Subject { command: self.command, pid, allocator },
+            seconds: self.timeline.seconds(),
+            minor_faults: minor,
+            major_faults: major,
+            peak_resident_bytes: self.timeline.peak(|point| point.resident_bytes),
+            peak_virtual_bytes: self.timeline.peak(|point| point.virtual_bytes),
+            processes: self.processes.max(self.tree.seen),
+            recorded_share: (self.recorded as f64 / minor.max(1) as f64).min(1.0),
+            kinds: if is_attributed { kind_rows(&self.kinds, minor, major) } else { Vec::new() },
+            sites: self.sites.rows(minor, major, &mut self.objects, SITES_MAX),
+            sees_kernel: self.recorder.events.as_ref().is_none_or(|events| events.sees_kernel),
+            timeline: self.timeline,
+            unattributed: self.recorder.unattributed,
+        }
+    }
+}
+
+/// What is known of the instructions of each process, as long as its code stays where it is.
+#[derive(Default)]
+struct Codes {
+    processes: HashMap<u32, Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Of the mappings that they were looked up in.
+    generation: u64,
+    instructions: HashMap<u64, (Code, bool)>,
+}
+
+impl Codes {
+    fn get(
+        &mut self,
+        fault: &Fault,
+        space: &AddressSpace,
+        sites: &mut Sites,
+        objects: &mut Objects,
+    ) -> (Code, bool) {
+        let known = self.processes.entry(fault.pid).or_default();
+        if known.generation != space.generation {
+            *known = Known { generation: space.generation, ..Known::default() };
+        }
+        let look = || sites.code(fault.instruction, space, objects);
+        *known.instructions.entry(fault.instruction).or_insert_with(look)
+    }
+}
+
+/// Records may be missing; their kinds are taken to be spread as those of the others.
+fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64) -> Vec<KindRow> {
+    let seen = |of: fn(&Tally) -> u64| kinds.values().map(of).sum::<u64>().max(1) as f64;
+    let (minor_seen, major_seen) = (seen(|tally| tally.minor), seen(|tally| tally.major));
+    let row = |kind: Kind| {
+        let tally = kinds.get(&kind).copied().unwrap_or_default();
+        let minor_faults = (tally.minor as f64 / minor_seen * minor as f64).round() as u64;
+        let major_faults = (tally.major as f64 / major_seen * major as f64).round() as u64;
+        KindRow {
+            kind,
+            minor_faults,
+            major_faults,
+            share: (minor_faults + major_faults) as f64 / (minor + major).max(1) as f64,
+            repeated_share: tally.repeated as f64 / tally.followed.max(1) as f64,
+        }
+    };
+    KINDS.into_iter().map(row).collect()
+}
+
+fn threads_of(pid: Pid) -> Vec<i32> {
+    let tasks = Process::new(pid.as_raw()).and_then(|process| process.tasks());
+    tasks.map_or_else(|_| vec![pid.as_raw()], |tasks| tasks.flatten().map(|t| t.tid).collect())
+}
+
+fn maps_of(pid: i32) -> Vec<MemoryMap> {
+    let maps = Process::new(pid).and_then(|process| process.maps());
+    maps.map_or_else(|_| Vec::new(), |maps| maps.0)
+}
+
+/// By the libraries that are mapped; primalloc, linked in, by the names of its memory.
+fn allocator_of(maps: &[MemoryMap]) -> Option<&'static str> {
+    maps.iter().find_map(|map| match &map.pathname {
+        MMapPath::Path(path) => allocators::name_of_library(path),
+        MMapPath::Other(name) if name.starts_with("anon:primalloc") => Some(allocators::PRIMALLOC),
+        _ => None,
+    })
+}

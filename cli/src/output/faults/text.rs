@@ -1,0 +1,229 @@
+//! The findings for the terminal: a picture in block characters, tables, and plain words.
+
+use owo_colors::OwoColorize;
+
+use super::words::{
+    caption, kind_explained, kind_name, percent, remarks, site_name, site_place, totals,
+    visible_kinds,
+};
+use crate::faults::{Findings, Point, Timeline, advice};
+use crate::output::quantity::{bytes_text, with_thousands};
+use crate::output::table::listing;
+
+const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const LABEL_WIDTH: usize = 12;
+/// Room for "  123,456 a second" after the picture.
+const SCALE_WIDTH: usize = 22;
+const COLUMNS_MIN: usize = 20;
+const COLUMNS_MAX: usize = 80;
+const SITES_SHOWN: usize = 10;
+const SITE_WIDTH_MAX: usize = 60;
+
+pub fn text(findings: &Findings, width: usize) -> String {
+    let mut text = format!("{}\n{}\n", findings.subject.command.bold(), caption(findings).dimmed());
+    text += &format!("{}\n\n", wrapped(&totals(findings), width));
+    let room = width.saturating_sub(LABEL_WIDTH + SCALE_WIDTH);
+    text += &picture(&findings.timeline, room.clamp(COLUMNS_MIN, COLUMNS_MAX));
+    if !findings.kinds.is_empty() {
+        text += &format!("\n{}", kinds(findings));
+    }
+    if !findings.sites.is_empty() {
+        text += &format!("\n{}", sites(findings));
+    }
+    text.push('\n');
+    for remark in remarks(findings) {
+        text += &format!("{}\n", wrapped(&remark, width).dimmed());
+    }
+    for sentence in advice(findings) {
+        text += &format!("{}\n", wrapped(&sentence, width));
+    }
+    text
+}
+
+struct Lane {
+    label: &'static str,
+    values: Vec<f64>,
+    scale: String,
+}
+
+/// Faults a second above the sizes, on one axis of time.
+fn picture(timeline: &Timeline, columns: usize) -> String {
+    if timeline.points.is_empty() {
+        return "The program was over before it could be looked at twice.\n".to_owned();
+    }
+    let rate = |of: fn(&Point) -> u64| resampled(timeline, &timeline.rates(of), columns);
+    let size = |of: fn(&Point) -> u64| {
+        let values: Vec<f64> = timeline.points.iter().map(|point| of(point) as f64).collect();
+        resampled(timeline, &values, columns)
+    };
+    let top = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    let a_second = |values: &[f64]| format!("{} a second", with_thousands(top(values) as u64));
+    let bytes = |values: &[f64]| bytes_text(top(values) as u64);
+    let (minor, major) = (rate(|p| p.minor_faults), rate(|p| p.major_faults));
+    let (resident, mapped) = (size(|p| p.resident_bytes), size(|p| p.virtual_bytes));
+    let lanes = [
+        Lane { label: "minor faults", scale: a_second(&minor), values: minor },
+        Lane { label: "major faults", scale: a_second(&major), values: major },
+        Lane { label: "resident", scale: bytes(&resident), values: resident },
+        Lane { label: "virtual", scale: bytes(&mapped), values: mapped },
+    ];
+    let mut text = String::new();
+    for lane in lanes {
+        let bars: String = bars(&lane.values).into_iter().collect();
+        text += &format!("{:LABEL_WIDTH$}  {}  {}\n", lane.label, bars.cyan(), lane.scale.dimmed());
+    }
+    let end = format!("{:.2} s", timeline.seconds());
+    let axis = format!("0{end:>rest$}", rest = columns - 1);
+    text + &format!("{:LABEL_WIDTH$}  {}\n", "", axis.dimmed())
+}
+
+/// Eighths of the largest; what is more than nothing is never shown as nothing.
+fn bars(values: &[f64]) -> Vec<char> {
+    let top = values.iter().copied().fold(0.0, f64::max);
+    let bar = |&value: &f64| match value {
+        nothing if nothing <= 0.0 => BLOCKS[0],
+        some => BLOCKS[(some / top * 8.0).round().clamp(1.0, 8.0) as usize],
+    };
+    values.iter().map(bar).collect()
+}
+
+/// For each column of equal time, the largest value of the points that reach into it.
+fn resampled(timeline: &Timeline, values: &[f64], columns: usize) -> Vec<f64> {
+    let column_seconds = timeline.seconds().max(f64::MIN_POSITIVE) / columns as f64;
+    let mut result = vec![0.0_f64; columns];
+    let mut begin = 0.0;
+    for (point, &value) in timeline.points.iter().zip(values) {
+        let first = ((begin / column_seconds) as usize).min(columns - 1);
+        // An end exactly between two columns belongs to the left one.
+        let last = (point.seconds / column_seconds - 1e-9).max(0.0) as usize;
+        for column in &mut result[first..=last.clamp(first, columns - 1)] {
+            *column = column.max(value);
+        }
+        begin = point.seconds;
+    }
+    result
+}
+
+fn kinds(findings: &Findings) -> String {
+    let record = |row: &crate::faults::KindRow| {
+        let repeated = match row.minor_faults + row.major_faults {
+            0 => "–".to_owned(),
+            _ => percent(row.repeated_share),
+        };
+        vec![
+            kind_name(row.kind).to_owned(),
+            with_thousands(row.minor_faults),
+            with_thousands(row.major_faults),
+            percent(row.share),
+            repeated,
+            kind_explained(row.kind).dimmed().to_string(),
+        ]
+    };
+    let records = visible_kinds(findings).map(record).collect();
+    listing(&["KIND", "MINOR", "MAJOR", "SHARE", "REPEATED", "MEMORY"], &[1, 2, 3, 4], records)
+}
+
+fn sites(findings: &Findings) -> String {
+    let record = |site: &crate::faults::SiteRow| {
+        let via = site.via.as_ref().map_or_else(String::new, |via| format!(" > {via}"));
+        vec![
+            with_thousands(site.minor_faults + site.major_faults),
+            percent(site.share),
+            kind_name(site.kind).to_owned(),
+            shortened(&site_name(site)) + &via.dimmed().to_string(),
+            site_place(site),
+        ]
+    };
+    let records = findings.sites.iter().take(SITES_SHOWN).map(record).collect();
+    listing(&["FAULTS", "SHARE", "KIND", "CALL SITE", "WHERE"], &[0, 1], records)
+}
+
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= SITE_WIDTH_MAX {
+        return name.to_owned();
+    }
+    name.chars().take(SITE_WIDTH_MAX - 1).chain(['…']).collect()
+}
+
+/// Broken at blanks, each line at most `width` wide where the words allow it.
+fn wrapped(sentence: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in sentence.lines() {
+        let mut current = String::new();
+        for word in line.split(' ') {
+            if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::take(&mut current));
+            }
+            if !current.is_empty() {
+                current.push(' ');
+            }
+            current += word;
+        }
+        lines.push(current);
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use anstream::adapter::strip_str;
+
+    use super::*;
+    use crate::faults::sample;
+
+    #[test]
+    fn the_whole_report() {
+        let report = text(&sample::storm(), 90);
+        insta::assert_snapshot!(strip_str(&report).to_string(), @r"
+        ./solver -n 'big file'
+        1.00 s on glibc
+        327,680 minor faults, 327,680 a second at worst; 2 major; at most 67.0 MiB resident, 70.0
+        MiB virtual
+
+        minor faults  ████████████████████████████████████████████████████████  327,680 a second
+        major faults  ██████                                                    20 a second
+        resident      ████████████▁▁▁▁████████████▁▁▁▁▁████████████▁▁▁▁▁██████  67.0 MiB
+        virtual       ████████████████████████████████████████████████████████  70.0 MiB
+                      0                                                 1.00 s
+
+        KIND            MINOR  MAJOR  SHARE  REPEATED  MEMORY
+        allocator     324,403      0   99 %      95 %  the heap and malloc's mappings
+        stack             655      0  0.2 %       0 %  of the threads
+        file            1,966      2  0.6 %      10 %  programs, libraries, mapped files
+        own mappings      327      0  0.1 %       0 %  anonymous memory, mapped past malloc
+        other             327      0  0.1 %       0 %  shared memory, the kernel's own pages
+
+         FAULTS  SHARE  KIND       CALL SITE                  WHERE
+        324,403   99 %  allocator  solve<double> > memset     solver  solver.c:120
+          1,902  0.6 %  file       (in ld-linux-x86-64.so.2)  ld-linux-x86-64.so.2
+
+        99 % of the faults are in the allocator's memory, and 95 % of those hit pages that had
+        been there before: glibc returns memory to the system and takes the same memory again.
+        primalloc keeps memory that is used again: primalloc run -- ./solver -n 'big file'
+        glibc does with MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0 in the environment, and then
+        never gives any back.
+        ");
+    }
+
+    #[test]
+    fn bars_show_what_is_more_than_nothing() {
+        assert_eq!(bars(&[0.0, 0.001, 4.0, 8.0]), [' ', '▁', '▄', '█']);
+        assert_eq!(bars(&[0.0, 0.0]), [' ', ' ']);
+    }
+
+    #[test]
+    fn columns_are_of_equal_time() {
+        let mut timeline = Timeline::new(Some(std::time::Duration::from_secs(1)));
+        for (second, total) in [(1, 10), (3, 20), (4, 60)] {
+            timeline.push(std::time::Duration::from_secs(second), (total, 0), 0, 0);
+        }
+        let values = timeline.rates(|point| point.minor_faults);
+        assert_eq!(resampled(&timeline, &values, 4), [10.0, 5.0, 5.0, 40.0]);
+        assert_eq!(resampled(&timeline, &values, 2), [10.0, 40.0]);
+    }
+
+    #[test]
+    fn words_are_wrapped() {
+        assert_eq!(wrapped("one two three\nfour", 8), "one two\nthree\nfour");
+    }
+}

@@ -1,0 +1,120 @@
+//! Names and figures that the formats share.
+
+use crate::faults::{Findings, Kind, KindRow, SiteRow};
+use crate::output::quantity::{bytes_text, with_thousands};
+
+pub fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Allocator => "allocator",
+        Kind::Stack => "stack",
+        Kind::File => "file",
+        Kind::OwnMapping => "own mappings",
+        Kind::Other => "other",
+    }
+}
+
+pub fn kind_explained(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Allocator => "the heap and malloc's mappings",
+        Kind::Stack => "of the threads",
+        Kind::File => "programs, libraries, mapped files",
+        Kind::OwnMapping => "anonymous memory, mapped past malloc",
+        Kind::Other => "shared memory, the kernel's own pages",
+    }
+}
+
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".to_owned(),
+        few if few < 0.1 => "<0.1 %".to_owned(),
+        some if some < 10.0 => format!("{some:.1} %"),
+        many => format!("{many:.0} %"),
+    }
+}
+
+/// The kinds as the reader sees them: what the program maps itself is a part of other.
+pub fn visible_kinds(findings: &Findings) -> impl Iterator<Item = &KindRow> {
+    findings
+        .kinds
+        .iter()
+        .filter(|row| row.kind != Kind::OwnMapping || row.minor_faults + row.major_faults > 0)
+}
+
+/// "solve (solver)", or what can be said of nameless code.
+pub fn site_name(site: &SiteRow) -> String {
+    let object = site.object.as_ref().and_then(|path| path.file_name());
+    let object = object.map(|name| name.to_string_lossy().into_owned());
+    match (&site.function, object) {
+        (Some(function), _) => function.clone(),
+        (None, Some(object)) => format!("(in {object})"),
+        (None, None) => "(unknown)".to_owned(),
+    }
+}
+
+pub fn site_place(site: &SiteRow) -> String {
+    let object = site.object.as_ref().and_then(|path| path.file_name());
+    let object = object.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    match &site.line {
+        Some(line) => format!("{object}  {line}"),
+        None => object,
+    }
+}
+
+/// The line below the command.
+pub fn caption(findings: &Findings) -> String {
+    let allocator = findings.subject.allocator.as_deref().unwrap_or("an unknown allocator");
+    let processes = match findings.processes {
+        0 | 1 => String::new(),
+        count => format!(", {} processes", with_thousands(count as u64)),
+    };
+    let whom = findings.subject.pid.map_or_else(String::new, |pid| format!("process {pid}, "));
+    format!("{whom}{:.2} s on {allocator}{processes}", findings.seconds)
+}
+
+pub fn totals(findings: &Findings) -> String {
+    format!(
+        "{} minor faults, {} a second at worst; {} major; at most {} resident, {} virtual",
+        with_thousands(findings.minor_faults),
+        with_thousands(findings.worst_rate().round() as u64),
+        with_thousands(findings.major_faults),
+        bytes_text(findings.peak_resident_bytes),
+        bytes_text(findings.peak_virtual_bytes),
+    )
+}
+
+/// What the reader must know of how it was measured.
+pub fn remarks(findings: &Findings) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(why) = &findings.unattributed {
+        remarks.push(format!("Faults are counted, not attributed: {why}."));
+        return remarks;
+    }
+    if !findings.sees_kernel {
+        remarks.push(
+            "Faults inside of system calls are not in the picture: the kernel shows them to root \
+             only, or with kernel.perf_event_paranoid at 1."
+                .to_owned(),
+        );
+    }
+    if findings.recorded_share < 0.95 && findings.minor_faults > 0 {
+        remarks.push(format!(
+            "{} of the faults have been recorded, the others came too fast: repeated faults are \
+             at least so many.",
+            percent(findings.recorded_share)
+        ));
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_never_rounded_to_nothing() {
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.0001), "<0.1 %");
+        assert_eq!(percent(0.0123), "1.2 %");
+        assert_eq!(percent(0.987), "99 %");
+    }
+}

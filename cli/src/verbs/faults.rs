@@ -1,0 +1,278 @@
+//! `primalloc faults`: what a program's page faults are, where they come from, what would help.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::unistd::{Pid, Uid, geteuid};
+
+use crate::allocators::{self, Allocator};
+use crate::arguments::PreloadArguments;
+use crate::child::{self, LaunchStamp, Outcome, Supervisor};
+use crate::environment;
+use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
+use crate::output::faults as output;
+use crate::program::{self, Program};
+use crate::verbs::report_files::{
+    STANDARD_OUTPUT, is_standard_output, shell_text, width_of, write,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  primalloc faults -- ./solver input.dat
+  primalloc faults --html faults.html -- python3 script.py
+  primalloc faults --allocator primalloc -- ./solver input.dat
+  primalloc faults --pid 4711 --duration 10s
+
+A minor fault gives a page of memory to a program that has touched it, a major one also waits for
+the disk. The report shows them over time beside resident and virtual size, by kind of memory, and
+by call site; how many hit a page that had faulted before; and says what would help.
+
+The report goes to standard error, for standard output is the program's; of a running process it
+goes to standard output. A running process is watched until it ends, until Ctrl-C, or for
+--duration.
+
+Exit status: the program's own; 0 after a running process has been watched; 125 if primalloc itself
+fails, 126 or 127 if the program cannot be started.";
+
+/// Find a program's page faults: when, where from, and what would help
+///
+/// Runs the program as it is, or watches a running process, and reports its page faults, with the
+/// processes that it starts.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct FaultsArguments {
+    /// Watch this running process instead of starting a program
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "allocator", "options"])]
+    pid: Option<i32>,
+
+    /// Stop watching the running process after this time, for example 10s
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    duration: Option<Duration>,
+
+    /// Run the program on this allocator: glibc, primalloc, jemalloc, ..., or NAME=PATH
+    #[arg(long, value_name = "NAME")]
+    allocator: Option<String>,
+
+    /// Length of the timeline's intervals, for example 100ms; else as the program's length suits
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    interval: Option<Duration>,
+
+    /// Record the address of each Nth fault only, which slows the program down less
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    every: u64,
+
+    /// Only count faults, as without the right to watch them: no kinds, no call sites
+    #[arg(long)]
+    no_perf: bool,
+
+    /// Write the report as JSON, to standard output (the program's then goes to standard error) or
+    /// to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = STANDARD_OUTPUT)]
+    json: Option<PathBuf>,
+
+    /// Write the report with plots as one self-contained HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    #[command(flatten)]
+    preload: PreloadArguments,
+
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required_unless_present = "pid",
+        num_args = 1..,
+        trailing_var_arg = true
+    )]
+    command: Vec<OsString>,
+}
+
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// "100ms", "10s", "2m"; a plain number is milliseconds, as in the allocator's options.
+fn time(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: f64 = digits.parse().map_err(|_| "not a time such as 100ms or 10s".to_owned())?;
+    let factor = match &text[digits.len()..] {
+        "ms" | "" => 0.001,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        unit => return Err(format!("'{unit}' is no unit of time: ms, s or m")),
+    };
+    match Duration::try_from_secs_f64(number * factor) {
+        Ok(time) if (SHORTEST..=LONGEST).contains(&time) => Ok(time),
+        _ => Err("a time from 1ms to 24 hours is needed".to_owned()),
+    }
+}
+
+pub fn run(arguments: &FaultsArguments) -> Result<ExitCode> {
+    let files = [&arguments.json, &arguments.html];
+    for path in files.into_iter().flatten().filter(|path| !is_standard_output(Some(path))) {
+        check_writable(path)?;
+    }
+    match arguments.pid {
+        None if arguments.duration.is_some() => bail!("--duration needs --pid"),
+        Some(pid) => watch_process(arguments, Pid::from_raw(pid)),
+        None => watch_program(arguments),
+    }
+}
+
+/// Said before the program runs for an hour, not after.
+fn check_writable(path: &Path) -> Result<()> {
+    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).with_context(|| format!("{}: cannot be written", path.display()))
+}
+
+fn plan(arguments: &FaultsArguments, target: Target) -> Plan {
+    Plan {
+        target,
+        interval: arguments.interval,
+        every: arguments.every,
+        attribute: !arguments.no_perf,
+    }
+}
+
+fn warn_if_refused(arguments: &FaultsArguments, recorder: &Recorder) {
+    if let Some(why) = recorder.unattributed().filter(|_| !arguments.no_perf) {
+        anstream::eprintln!("primalloc: faults are counted but not attributed: {why}");
+    }
+}
+
+fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
+    let program = Program::resolve(&arguments.command)?;
+    let mut command = program.command();
+    set_environment(arguments, &program, &mut command)?;
+    let is_quiet = is_standard_output(arguments.json.as_deref());
+    if is_quiet {
+        let standard_error = std::io::stderr().as_fd().try_clone_to_owned();
+        command.stdout(standard_error.context("cannot copy standard error")?);
+    }
+
+    let mut supervisor = Supervisor::new()?;
+    let stamp = LaunchStamp::new().context("cannot share a page with the program")?;
+    let recorder = Recorder::new(plan(arguments, Target::NextChild));
+    warn_if_refused(arguments, &recorder);
+    let mask = supervisor.original_mask;
+    let child = child::start_stamped(&program, &mut command, mask, &stamp)?;
+    let pid = Pid::from_raw(child.id() as i32);
+    let running = recorder.begin(pid, shell_text(&arguments.command), minor_of(&stamp.usage()))?;
+    let outcome: Outcome = supervisor.wait_for_end(&child)?;
+    let findings = running.finish(end_of_children(&stamp)?)?;
+
+    report(arguments, &findings, false)?;
+    Ok(outcome.imitate())
+}
+
+/// As the caller has it, or on the allocator that is asked for and no other.
+fn set_environment(
+    arguments: &FaultsArguments,
+    program: &Program,
+    command: &mut Command,
+) -> Result<()> {
+    environment::set_options(command, &arguments.preload.options);
+    let Some(name) = &arguments.allocator else { return Ok(()) };
+    let selected =
+        allocators::select(std::slice::from_ref(name), arguments.preload.library.as_deref())?;
+    let [Allocator { library, .. }] = &selected[..] else {
+        bail!("{name}: the program can run on one allocator only; compare shows several");
+    };
+    if let Some(library) = library {
+        match program::check_preloadable(program, library) {
+            Err(reason) if reason.is_only_about_preloading() && arguments.preload.force => {}
+            checked => checked?,
+        }
+    }
+    environment::replace_allocator(command, library.as_deref())
+}
+
+fn minor_of(usage: &libc::rusage) -> u64 {
+    usage.ru_minflt as u64
+}
+
+/// What the kernel has counted for the program and all that it has waited for, without the start.
+fn end_of_children(stamp: &LaunchStamp) -> Result<End> {
+    let usage: Usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("cannot read the usage")?;
+    let before = stamp.usage();
+    Ok(End {
+        minor: (usage.minor_page_faults() as u64).saturating_sub(minor_of(&before)),
+        major: (usage.major_page_faults() as u64).saturating_sub(before.ru_majflt as u64),
+        peak_resident_bytes: usage.max_rss() as u64 * 1024,
+    })
+}
+
+fn watch_process(arguments: &FaultsArguments, pid: Pid) -> Result<ExitCode> {
+    let command = check_process(pid)?;
+    let mut supervisor = Supervisor::new()?;
+    let recorder = Recorder::new(plan(arguments, Target::Process(pid)));
+    warn_if_refused(arguments, &recorder);
+    let deadline = arguments.duration.map(|duration| Instant::now() + duration);
+    let running = recorder.begin(pid, command, 0)?;
+    let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    supervisor.wait_for_request(|| is_late() || !is_running(pid))?;
+    let findings = running.finish(End::default())?;
+    report(arguments, &findings, true)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command line of a process that may be watched.
+fn check_process(pid: Pid) -> Result<String> {
+    if pid.as_raw() <= 0 || !is_running(pid) {
+        bail!("{pid}: there is no such process");
+    }
+    let process = procfs::process::Process::new(pid.as_raw()).context("it has just ended")?;
+    let status = process.status().with_context(|| format!("{pid}: cannot be looked at"))?;
+    if !geteuid().is_root() && Uid::from_raw(status.euid) != geteuid() {
+        bail!("{pid}: is another user's process, which only root can watch");
+    }
+    let words: Vec<OsString> =
+        process.cmdline().unwrap_or_default().into_iter().map(OsString::from).collect();
+    if words.is_empty() {
+        bail!("{pid}: is a thread of the kernel ({}), not a program", status.name);
+    }
+    Ok(shell_text(&words))
+}
+
+fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> Result<()> {
+    if is_standard_output(arguments.json.as_deref()) {
+    } else if to_output {
+        let width = width_of(std::io::stdout().is_terminal());
+        anstream::print!("{}", output::text(findings, width));
+    } else {
+        let width = width_of(std::io::stderr().is_terminal());
+        anstream::eprint!("{}", output::text(findings, width));
+    }
+    if let Some(path) = &arguments.json {
+        write(path, &output::json(findings))?;
+    }
+    if let Some(path) = &arguments.html {
+        write(path, &output::html(findings)?)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(time("250"), Ok(Duration::from_millis(250)));
+        assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(time("2m"), Ok(Duration::from_secs(120)));
+        assert!(time("0").unwrap_err().contains("1ms"));
+        assert!(time("5h").unwrap_err().contains("no unit"));
+        assert!(time("-5s").is_err() && time("fast").is_err() && time("").is_err());
+    }
+}
