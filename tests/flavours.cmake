@@ -5,11 +5,13 @@
 #   full_stats        as preload, with PRIMALLOC_STATS=full: every call takes the slow door
 #   hard_limit        as checked, with PRIMALLOC_HARD_LIMIT=64M
 #   tuned             as preload, with many of glibc's settings: filled blocks, low thresholds
+#   soft_limit        as checked, with PRIMALLOC_SOFT_LIMIT=8M: soon pressed, always purging
 #   static            linked with libprimalloc.a, otherwise dynamic
 #   static_exe        linked with libprimalloc.a and -static
 #   prefixed          linked with libprimalloc_prefixed.a; the source's malloc becomes prim_malloc
 #   prefixed_checked  the same with assertions
 #   tsan              the same under ThreadSanitizer
+#   tsan_soft_limit   tsan with PRIMALLOC_SOFT_LIMIT=8M
 set(PRIMALLOC_TEST_OPTIONS -O1 -g -fno-builtin -Wall -Wextra -Wno-alloc-size-larger-than
     -Wno-free-nonheap-object)
 include(CheckCCompilerFlag)
@@ -49,10 +51,12 @@ set(PRIMALLOC_FLAVOUR_tuned plain ${PRIMALLOC_PRELOADED} MALLOC_PERTURB_=85 MALL
 set(PRIMALLOC_FLAVOUR_checked plain "LD_PRELOAD=$<TARGET_FILE:primalloc_checked>"
     "PRIM_TEST_EXPECT=$<TARGET_FILE:primalloc_checked>")
 set(PRIMALLOC_FLAVOUR_hard_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_HARD_LIMIT=64M)
+set(PRIMALLOC_FLAVOUR_soft_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_SOFT_LIMIT=8M)
 foreach(flavour static static_exe prefixed prefixed_checked tsan)
     set(PRIMALLOC_FLAVOUR_${flavour} ${flavour} PRIM_TEST_EXPECT=self)
 endforeach()
 list(APPEND PRIMALLOC_FLAVOUR_tsan "TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1")
+set(PRIMALLOC_FLAVOUR_tsan_soft_limit ${PRIMALLOC_FLAVOUR_tsan} PRIMALLOC_SOFT_LIMIT=8M)
 
 function(primalloc_test_compile target kind)
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests"
