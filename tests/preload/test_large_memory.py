@@ -23,6 +23,9 @@ FIGURE = re.compile(r"^figure (\w+) (\S+)$", re.MULTILINE)
 KEEP_CALLS = ["-fno-builtin-malloc", "-fno-builtin-realloc", "-fno-builtin-free"]
 PAGE_KIB = 4
 LARGE_KIB = 64 << 10
+# What a process may fault once and for all, long after its start: code that runs for the first
+# time, tables of a processor that it was moved to. The smallest block here has 32 pages.
+STRAY_FAULTS = 16
 
 NOT_RETURNED = pytest.mark.xfail(
     strict=True, reason="an idle process does not give its free pages back")
@@ -88,20 +91,22 @@ def test_faults_are_counted_exactly(workload):
     assert got["faults_per_turn"] == LARGE_KIB / PAGE_KIB + 1
 
 
+PAUSED_TURNS = {5: 200, 50: 24, 400: 4}
+
+
 @pytest.fixture(scope="module")
 def paused_runs(workload, library):
     """All at the same time, since they sleep most of theirs."""
-    turns = {5: 200, 50: 24, 400: 4}
-    running = {(kib, pause): started(library, [workload("touch-turns"), kib, turns[pause],
-                                               pause * 1000])
-               for kib in (128, 1024, LARGE_KIB) for pause in turns}
+    running = {(kib, pause): started(library, [workload("touch-turns"), kib, turns, pause * 1000])
+               for kib in (128, 1024, LARGE_KIB) for pause, turns in PAUSED_TURNS.items()}
     return {key: ended(process) for key, process in running.items()}
 
 
-@pytest.mark.parametrize("pause_ms", [5, 50, 400])
+@pytest.mark.parametrize("pause_ms", PAUSED_TURNS)
 @pytest.mark.parametrize("kib", [128, 1024, LARGE_KIB])
 def test_no_fault_for_a_block_used_again_after_a_pause(paused_runs, kib, pause_ms):
-    assert paused_runs[kib, pause_ms]["faults_per_turn"] == 0
+    faults = paused_runs[kib, pause_ms]["faults_per_turn"] * PAUSED_TURNS[pause_ms]
+    assert faults < STRAY_FAULTS
 
 
 @pytest.mark.parametrize("results", [1, 2])
