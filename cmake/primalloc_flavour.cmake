@@ -42,6 +42,10 @@ function(primalloc_objects flavour)
         primalloc_object_library(primalloc_standard_objects_${flavour}
                                  SOURCES ${PRIMALLOC_STANDARD_SOURCES} ${ARGN})
     endif()
+    primalloc_object_library(primalloc_shared_objects_${flavour}
+                             SOURCES ${PRIMALLOC_SHARED_SOURCES} ${ARGN})
+    primalloc_object_library(primalloc_archive_objects_${flavour}
+                             SOURCES ${PRIMALLOC_ARCHIVE_SOURCES} ${ARGN})
 endfunction()
 
 function(primalloc_finish_library target)
@@ -65,8 +69,9 @@ endfunction()
 # primalloc_shared(TARGET FLAVOUR): a library that replaces malloc when preloaded or linked.
 function(primalloc_shared target flavour)
     primalloc_flavour_objects(objects ${flavour} TRUE)
-    add_library(${target} SHARED ${objects})
+    add_library(${target} SHARED ${objects} $<TARGET_OBJECTS:primalloc_shared_objects_${flavour}>)
     target_link_options(${target} PRIVATE ${PRIMALLOC_LINK_OPTIONS})
+    target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS}) # where dlsym is not in libc
     primalloc_finish_library(${target})
 endfunction()
 
@@ -77,6 +82,7 @@ endfunction()
 function(primalloc_archive target flavour)
     cmake_parse_arguments(ARG "WITH_STANDARD;INTERNALS" "" "" ${ARGN})
     primalloc_flavour_objects(objects ${flavour} ${ARG_WITH_STANDARD})
+    list(APPEND objects $<TARGET_OBJECTS:primalloc_archive_objects_${flavour}>)
     set(merged "${PROJECT_BINARY_DIR}/${target}.o")
     if(ARG_INTERNALS)
         set(names)
@@ -89,7 +95,7 @@ function(primalloc_archive target flavour)
                        COMMENT "Merging the objects of ${target}")
     set_source_files_properties("${merged}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     add_library(${target} STATIC "${merged}")
-    add_dependencies(${target} primalloc_objects_${flavour})
+    add_dependencies(${target} primalloc_objects_${flavour} primalloc_archive_objects_${flavour})
     if(ARG_WITH_STANDARD AND TARGET primalloc_standard_objects_${flavour})
         add_dependencies(${target} primalloc_standard_objects_${flavour})
     endif()

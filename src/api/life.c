@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "objects/heap.h"
+#include "os/loader.h"
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/option_report.h"
@@ -54,6 +55,7 @@ static void greet(void) {
 /* Early, but after libc: other libraries' constructors already allocate from a ready heap. */
 __attribute__((constructor(101))) static void start(void) {
     heap_ensure();
+    loader_note_libraries();
     pthread_atfork(heap_fork_prepare, heap_fork_parent, heap_fork_child);
     if (!heap_read_options()) {
         return; /* a set-user-ID program: its environment is not to be trusted */

@@ -1,6 +1,7 @@
 /* heap.c - see heap.h. */
 #include "objects/heap.h"
 
+#include "objects/maintenance.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
 #include "objects/threshold.h"
@@ -72,4 +73,5 @@ void heap_fork_child(void) {
     thread_cache_fork_child();
     lock_reset(&heap_lock);
     purge_fork_child();
+    maintenance_fork_child();
 }

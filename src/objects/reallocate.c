@@ -5,6 +5,7 @@
 #include "objects/allocate.h"
 #include "objects/foreign.h"
 #include "objects/large.h"
+#include "objects/maintenance.h"
 #include "settings/options.h"
 
 size_t usable_size(const void *block) {
@@ -78,7 +79,9 @@ void *reallocate(void *block, size_t size) {
         return reallocate_filled(block, size);
     }
     if (object_class == CLASS_LARGE) {
-        return reallocate_large(block, size);
+        void *result = reallocate_large(block, size);
+        maintenance_consider(__builtin_return_address(0), true);
+        return result;
     }
     size_t old_size = size_classes[object_class].size;
     if (size <= old_size && (size >= old_size / 2 || old_size <= 16)) { /* nothing to be saved */

@@ -9,6 +9,7 @@
 #include "objects/foreign.h"
 #include "objects/heap.h"
 #include "objects/large.h"
+#include "objects/maintenance.h"
 #include "objects/size_class.h"
 #include "objects/slab.h"
 #include "objects/threshold.h"
@@ -179,4 +180,5 @@ PRIM_NOINLINE void release_slow(void *block) {
         *(void **)block = NULL;
         slab_release(object_class, block);
     }
+    maintenance_consider(__builtin_return_address(0), object_class == CLASS_LARGE);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "objects/maintenance.h"
 #include "objects/slab.h"
 #include "objects/threshold.h"
 #include "os/lock.h"
@@ -195,11 +196,20 @@ static void note_slow_event(struct thread_cache *cache) {
         collect(cache);
         if (events % PURGE_INTERVAL == 0) {
             purge_tick();
+            maintenance_look();
         }
         if (events % PRESSED_INTERVAL == 0 && limits_are_pressed()) {
             slab_purge(false);
         }
     }
+}
+
+bool thread_cache_has_ended(void) {
+    return own_cache == EXITED;
+}
+
+void thread_cache_refuse(void) {
+    own_cache = EXITED;
 }
 
 bool thread_cache_is_only(void) {
@@ -355,6 +365,9 @@ static void end_thread(void *value) {
     store_relaxed(&cache->reallocations, 0);
     list_insert(&caches.unused, cache);
     lock_release(&caches.lock, LOCK_CACHES);
+    if (load_relaxed(&caches.count) == 0) {
+        maintenance_leave();
+    }
 }
 
 void thread_cache_initialise(void) {

@@ -53,6 +53,12 @@ extern PRIM_HIDDEN PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible;
  * destructors or when there is no memory: then work with the slabs directly. */
 struct thread_cache *thread_cache_own(void);
 
+/* Whether the calling thread is past its destructors, or refused to have a cache. */
+bool thread_cache_has_ended(void);
+
+/* The calling thread, which has no cache, shall never get one. */
+void thread_cache_refuse(void);
+
 /* Whether the calling thread has a cache and no other thread has one. */
 bool thread_cache_is_only(void);
 

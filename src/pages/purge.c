@@ -36,6 +36,7 @@ struct search {
     bool counts_resident;     /* purged is what was resident */
     bool is_for_whole;        /* whole blocks only */
     bool may_cut;             /* parts of whole blocks may go in the end */
+    bool has_young;           /* met a block that is not idle */
     unsigned refusals;        /* by the kernel */
     size_t cursor_slices;     /* the walk goes on before a span of this size */
     uintptr_t cursor_address; /* at this address */
@@ -66,12 +67,14 @@ static uint16_t mark_freed(uintptr_t start, uintptr_t end) {
     return now;
 }
 
-static bool is_idle(uintptr_t address, const struct search *search) {
-    return !load_relaxed(&purge.keeps_ages) ||
-           (int16_t)(load_relaxed(age_of(address)) - search->since) < 0;
+static bool is_idle(uintptr_t address, struct search *search) {
+    bool idle = !load_relaxed(&purge.keeps_ages) ||
+                (int16_t)(load_relaxed(age_of(address)) - search->since) < 0;
+    search->has_young |= !idle;
+    return idle;
 }
 
-static bool may_go(uintptr_t address, bool is_whole, const struct search *search) {
+static bool may_go(uintptr_t address, bool is_whole, struct search *search) {
     if (search->is_for_all) {
         return true;
     }
@@ -86,7 +89,7 @@ static size_t unit_of(const struct search *search) {
 }
 
 /* The highest piece of the span that may go, of a batch at most. */
-static struct piece find_piece(const struct span *span, const struct search *search) {
+static struct piece find_piece(const struct span *span, struct search *search) {
     uintptr_t low = bits_round_up(span->address, unit_of(search));
     uintptr_t at = bits_round_down(span_end(span), unit_of(search));
     struct piece piece = {0, 0};
@@ -245,7 +248,7 @@ void purge_open_window(void) {
     lock_release(&purge.lock, LOCK_PURGE);
 }
 
-size_t purge_end_window(void) {
+size_t purge_end_window(bool *has_young) {
     lock_acquire(&purge.lock, LOCK_PURGE);
     struct search search = {.since = purge.window_generation};
     purge.window_generation = next_generation();
@@ -254,6 +257,7 @@ size_t purge_end_window(void) {
     purge_found(&search);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     lock_release(&purge.lock, LOCK_PURGE);
+    *has_young = search.has_young;
     return search.purged;
 }
 

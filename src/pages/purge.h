@@ -30,9 +30,10 @@ void purge_tick(void);
 /* Opens a window: from now on ages are kept. */
 void purge_open_window(void);
 
-/* Ends the window and opens the next one; returns the bytes given back. The caller sees to it that
- * a window lasts long enough. */
-size_t purge_end_window(void);
+/* Ends the window and opens the next one; returns the bytes given back, and tells whether there are
+ * dirty pages that were freed too late for this window. The caller sees to it that a window lasts
+ * long enough. */
+size_t purge_end_window(bool *has_young);
 
 /* Purges all free memory but keep_bytes of it; returns how many bytes of it were resident. */
 size_t purge_all(size_t keep_bytes);

@@ -19,7 +19,7 @@ GIVEN_NEW_VERSIONS = {
     "dlsym", "dladdr", "dlopen", "pthread_key_create", "pthread_setspecific", "pthread_getspecific",
     "pthread_create", "pthread_join", "pthread_detach", "pthread_once", "pthread_sigmask",
     "pthread_atfork", "pthread_setname_np", "pthread_kill", "pthread_key_delete",
-    "pthread_getattr_np",
+    "pthread_getattr_np", "pthread_attr_setstacksize",
 }
 # Weak: there only when the program brings them, and looked at before they are used.
 WEAK_ALLOWED = re.compile(r"__gmon_start__|_ITM_\w+|__cxa_\w+|__rseq_\w+|_ZN?St\w+|_ZTISt\w+")
@@ -80,8 +80,9 @@ def check(tree):
     exports = tables.exports(tree)
     wanted = {export["symbol"] for export in exports}
     prefixed = {export["symbol"] for export in exports if export["group"] == "PRIM"}
+    archived = {export["symbol"] for export in exports if export["group"] != "START"}
     problems = shared_problems(tree, wanted) + needs_problems(tree)
-    problems += archive_problems(tree, wanted, prefixed)
+    problems += archive_problems(tree, archived, prefixed)
     bytes_of_tls = tls_bytes(tree)
     if bytes_of_tls > TLS_BYTES_MOST:
         problems.append(f"{SHARED}: {bytes_of_tls} bytes of static TLS; {TLS_BYTES_MOST} allowed, "

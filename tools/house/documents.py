@@ -11,6 +11,7 @@ GROUPS = {
     "GLIBC": "What glibc and its elders add",
     "ALIAS": "The names that glibc gives its own functions, for programs that call them",
     "CXX": "The operators of C++",
+    "START": "What stands before a function of libc, and goes on to it",
     "PRIM": "The same under names of our own, for programs that keep libc's malloc beside it",
 }
 UNITS = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]

@@ -1,0 +1,49 @@
+/* start_main.c - how the shared library learns that main begins.
+ *
+ * Constructors run before it, in an order that nobody promises; the program's start code then calls
+ * libc's __libc_start_main with the address of main. Ours stands before that one, hands it a main
+ * of our own, and is gone from the stack, as is that main: both end in a jump. glibc gives the name
+ * two versions, 2.2.5 and 2.34, of one function: a program older than 2.34 passes its constructors
+ * in init, a newer one passes NULL. */
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "objects/maintenance.h"
+#include "os/process.h"
+
+typedef int main_function(int argc, char **argv, char **environment);
+typedef int start_function(main_function *main, int argc, char **argv, void (*init)(void),
+                           void (*fini)(void), void (*loader_fini)(void), void *stack_end);
+
+start_function __libc_start_main;
+
+static main_function *program_main;
+
+static int begin(int argc, char **argv, char **environment) {
+    maintenance_note_main();
+    return program_main(argc, argv, environment);
+}
+
+/* A library that wraps dlsym may lead us back to ourselves: then libc is asked by name. */
+static start_function *next_start(bool is_second_try) {
+    if (!is_second_try) {
+        return (start_function *)dlsym(RTLD_NEXT, "__libc_start_main");
+    }
+    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    return libc ? (start_function *)dlsym(libc, "__libc_start_main") : NULL;
+}
+
+PRIM_EXPORT int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(void),
+                                  void (*fini)(void), void (*loader_fini)(void), void *stack_end) {
+    start_function *next = next_start(main == begin);
+    if (!next) {
+        static const char message[] = "primalloc: cannot find libc's __libc_start_main\n";
+        process_write_error(message, strlen(message));
+        _exit(127);
+    }
+    if (main != begin) {
+        program_main = main;
+    }
+    return next(begin, argc, argv, init, fini, loader_fini, stack_end);
+}

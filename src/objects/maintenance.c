@@ -1,0 +1,148 @@
+/* maintenance.c - see maintenance.h. */
+#include "objects/maintenance.h"
+
+#include "base/bits.h"
+#include "objects/slab.h"
+#include "objects/thread_cache.h"
+#include "os/loader.h"
+#include "os/machine.h"
+#include "os/process.h"
+#include "os/thread.h"
+#include "settings/options.h"
+
+enum {
+    LITTLE = 1 << 20,   /* not worth staying for */
+    QUIET_WINDOWS = 2,  /* without anything to return, before we leave */
+    WINDOW_MIN_MS = 20, /* however short the purge delay */
+};
+
+#define CANNOT_START SIZE_MAX
+
+_Atomic size_t maintenance_threshold = CANNOT_START; /* (atomic: threshold) */
+
+static unsigned home;               /* (const but in a fork's child) the process; 0 before main */
+static _Atomic uint32_t must_leave; /* (atomic: hint) a futex, too */
+
+static size_t returnable_bytes(void) {
+    return purge_returnable_bytes() + slab_returnable_bytes();
+}
+
+static bool is_wanted(void) {
+    return options.maintenance && options.purge;
+}
+
+void maintenance_look(void) {
+    size_t threshold = load_relaxed(&maintenance_threshold);
+    if (threshold == CANNOT_START) {
+        return;
+    }
+    size_t bytes = returnable_bytes();
+    size_t lowered = bits_min(threshold, bits_max(MAINTENANCE_MIN, bytes + MAINTENANCE_MIN));
+    size_t next = bytes >= threshold ? 0 : lowered;
+    if (next != threshold) {
+        compare_exchange_relaxed(&maintenance_threshold, &threshold, next);
+    }
+}
+
+/* Sleeps until the window is over, or until we must leave. The clock decides: a change of user
+ * wakes us too early. */
+static void wait_for_end_of_window(void) {
+    uint64_t length = bits_max(options.purge_delay, WINDOW_MIN_MS);
+    uint64_t start = machine_clock_ms();
+    uint64_t passed = 0;
+    while (passed < length && !load_relaxed(&must_leave)) {
+        thread_sleep(&must_leave, 0, length - passed);
+        passed = machine_clock_ms() - start;
+    }
+}
+
+/* Windows, until there is nothing left to do. Returns the threshold for the next start. */
+static size_t work(void) {
+    unsigned quiet = 0; /* windows without anything returned */
+    unsigned stuck = 0; /* of these, windows in which the program did not stir either */
+    size_t in_slabs = slab_returnable_bytes();
+    while (!load_relaxed(&must_leave) && is_wanted()) {
+        wait_for_end_of_window();
+        if (load_relaxed(&must_leave) || !is_wanted()) {
+            break;
+        }
+        bool has_young;
+        size_t returned = purge_end_window(&has_young) + slab_purge(false);
+        size_t still_in_slabs = slab_returnable_bytes();
+        bool stirs = has_young || still_in_slabs != in_slabs;
+        in_slabs = still_in_slabs;
+        quiet = returned ? 0 : quiet + 1;
+        stuck = returned || stirs ? 0 : stuck + 1;
+        size_t left = returnable_bytes();
+        if (left < LITTLE || (quiet >= QUIET_WINDOWS && left < MAINTENANCE_MIN)) {
+            break;
+        }
+        if (stuck >= QUIET_WINDOWS) { /* locked pages, pages of slabs with a block each */
+            return left + MAINTENANCE_MIN;
+        }
+    }
+    return MAINTENANCE_MIN;
+}
+
+/* The body of the thread. Who frees much just before the threshold is back finds no thread to
+ * start: so we look once more ourselves. */
+static void maintain(void) {
+    thread_cache_refuse();
+    thread_name("primalloc");
+    purge_open_window();
+    slab_purge(false); /* what it returns was idle before: the next one begins here */
+    for (;;) {
+        size_t threshold = work();
+        bool may_stay = !load_relaxed(&must_leave) && is_wanted();
+        atomic_store_explicit(&maintenance_threshold, threshold, memory_order_seq_cst);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (!may_stay || returnable_bytes() < threshold ||
+            !compare_exchange_relaxed(&maintenance_threshold, &threshold, CANNOT_START)) {
+            return;
+        }
+    }
+}
+
+/* libc holds a lock that pthread_create takes while it frees what belonged to ended threads: such
+ * calls come from its own code. Where that cannot be told from the program's, the size can: what
+ * libc frees there is small. */
+static bool is_safe_caller(const void *caller, bool is_large) {
+    return loader_knows_libraries() ? !loader_is_library_code(caller) : is_large;
+}
+
+void maintenance_start(const void *caller, bool is_large) {
+    size_t threshold = load_relaxed(&maintenance_threshold);
+    if (threshold == CANNOT_START || !is_wanted() || !is_safe_caller(caller, is_large) ||
+        thread_cache_has_ended()) {
+        return;
+    }
+    if (!compare_exchange_relaxed(&maintenance_threshold, &threshold, CANNOT_START)) {
+        return;
+    }
+    if (process_id() != home) { /* a child that shares our memory: not its business */
+        store_relaxed(&maintenance_threshold, threshold);
+        return;
+    }
+    store_relaxed(&must_leave, 0);
+    if (!thread_start(maintain)) { /* no thread to be had: not to be tried at every turn */
+        store_relaxed(&maintenance_threshold, returnable_bytes() + MAINTENANCE_MIN);
+    }
+}
+
+void maintenance_note_main(void) {
+    home = process_id();
+    store_relaxed(&maintenance_threshold, MAINTENANCE_MIN);
+}
+
+void maintenance_leave(void) {
+    if (load_relaxed(&maintenance_threshold) == CANNOT_START) {
+        store_relaxed(&must_leave, 1);
+        thread_wake(&must_leave);
+    }
+}
+
+void maintenance_fork_child(void) {
+    if (home) {
+        maintenance_note_main();
+    }
+}

@@ -1,0 +1,17 @@
+/* loader.h - whose code is calling: the C library's own, or somebody else's. */
+#ifndef PRIM_OS_LOADER_H
+#define PRIM_OS_LOADER_H
+
+#include "base/compiler.h"
+
+/* Notes where the C library, the dynamic loader and this library lie. Takes a lock of the loader:
+ * for constructors only. */
+void loader_note_libraries(void);
+
+/* Whether they were found. In a static program they are part of it and cannot be told apart. */
+bool loader_knows_libraries(void);
+
+/* Whether the code at this address belongs to one of them. */
+bool loader_is_library_code(const void *address);
+
+#endif

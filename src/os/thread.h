@@ -1,0 +1,20 @@
+/* thread.h - a thread of our own, and how it sleeps. */
+#ifndef PRIM_OS_THREAD_H
+#define PRIM_OS_THREAD_H
+
+#include "base/atomics.h"
+
+/* Starts a detached thread with a small stack, in which every signal is blocked. Takes locks of
+ * libc and allocates: see docs/concurrency.md for where it may be called. Keeps errno; false when
+ * there can be no thread. */
+bool thread_start(void (*body)(void));
+
+/* Names the calling thread, for ps and debuggers; at most 15 characters. */
+void thread_name(const char *name);
+
+/* Sleeps for so many milliseconds, or until somebody changes the word from value and wakes it, or
+ * for no reason at all. */
+void thread_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ms);
+void thread_wake(_Atomic uint32_t *word);
+
+#endif

@@ -1,0 +1,106 @@
+"""What an idle program left behind goes back: by a thread that comes when it is needed and goes
+when it is done (T42)."""
+
+import re
+
+import pytest
+
+ALLOWANCE_KIB = 8 * 1024
+WORD = re.compile(r"(\w+)=(-?\d+)")
+
+
+def lines_of(result):
+    """The lines "name: key=number ..." as pairs of name and numbers, in their order."""
+    lines = []
+    for line in result.stdout.decode().splitlines():
+        name, _, words = line.partition(": ")
+        lines.append((name, {key: int(value) for key, value in WORD.findall(words)}))
+    return lines
+
+
+def named(lines, name):
+    found = [values for line, values in lines if line == name]
+    assert found, f"no line {name!r} in {lines}"
+    return found
+
+
+@pytest.fixture
+def idle(harness, fixtures, each_library):
+    """Runs a mode of idle.c and returns its lines."""
+    def run(*words, **changes):
+        environment = harness.environment(LD_PRELOAD=str(each_library), **changes)
+        return lines_of(harness.run([fixtures("idle.c"), *words], environment=environment))
+    return run
+
+
+def check_returned(lines, live_kib=0):
+    """Everything free is gone, and so is the thread; the sleeper's own switches remain."""
+    for values in named(lines, "idle"):
+        assert values["resident"] <= live_kib * 1.15 + ALLOWANCE_KIB
+        assert (values["threads"], values["ours"]) == (1, 0)
+    for values in named(lines, "still"):
+        assert values["switches"] <= 2
+
+
+@pytest.mark.parametrize("mode", ["large", "small", "shrink"])
+def test_idle_process_returns_its_memory(idle, mode):
+    lines = idle(mode, "256")
+    assert named(lines, "freed")[0]["ours"] == 1
+    check_returned(lines)
+
+
+def test_no_thread_for_little(idle):
+    lines = idle("large", "24")
+    assert named(lines, "freed")[0]["ours"] == 0
+    assert named(lines, "idle")[0]["ours"] == 0
+
+
+@pytest.mark.parametrize("change", ["PRIMALLOC_MAINTENANCE", "PRIMALLOC_PURGE"])
+def test_switched_off(idle, change):
+    lines = idle("large", "256", **{change: "0"})
+    for when in ("freed", "idle"):
+        assert named(lines, when)[0]["threads"] == 1
+        assert named(lines, when)[0]["resident"] > 200 * 1024
+
+
+def test_no_thread_before_main(idle):
+    """A constructor that frees much and sleeps finds none; main's first occasion starts it."""
+    lines = idle("large", "64", FREE_EARLY="1")
+    assert named(lines, "early")[0]["threads"] == 1
+    assert named(lines, "freed")[0]["ours"] == 1
+    check_returned(lines)
+
+
+def test_what_is_used_again_never_faults(idle):
+    """64 MiB taken, touched and freed every 400 ms: shorter than the delay, however the turns fall
+    on the thread's windows. A gap that the machine made longer than that proves nothing."""
+    lines = idle("turns", "64")
+    judged = [turn for turn in named(lines, "turn")[2:] if turn["gap"] < 490]
+    assert judged, "this machine does not sleep 400 ms in less than 490"
+    assert [turn["faults"] for turn in judged] == [0] * len(judged)
+
+
+def test_fork_child_has_a_thread_of_its_own(idle):
+    lines = idle("fork", "128")
+    assert named(lines, "parent")[0]["ours"] == 1
+    assert named(lines, "born")[0]["threads"] == 1
+    freed = named(lines, "freed")
+    assert len(freed) == 2 and freed[0]["ours"] == 1
+    check_returned(lines)
+
+
+def test_malloc_trim_tells_the_truth(idle):
+    lines = idle("trim", "64", PRIMALLOC_MAINTENANCE="0")
+    answers = {key: value for values in named(lines, "trim") for key, value in values.items()}
+    assert answers == {"nothing": 0, "kept_some": 1, "kept_none": 1, "again": 0}
+    kept = named(lines, "half")[0]["resident"]
+    trimmed = named(lines, "trimmed")[0]["resident"]
+    assert trimmed <= ALLOWANCE_KIB
+    assert abs(kept - trimmed - 32 * 1024) < 1024
+
+
+def test_main_has_no_caller_of_ours(harness, fixtures, each_library):
+    """Backtraces look as they do without us."""
+    command = [fixtures("idle.c"), "frames"]
+    environment = harness.environment(LD_PRELOAD=str(each_library))
+    assert lines_of(harness.run(command, environment=environment)) == lines_of(harness.run(command))

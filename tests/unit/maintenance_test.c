@@ -1,0 +1,257 @@
+#include "objects/maintenance.h"
+
+#include <dirent.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "objects/allocate.h"
+#include "objects/slab.h"
+#include "os/loader.h"
+#include "os/machine.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+enum { MIB = 1 << 20, MUCH = 48 * MIB };
+
+static unsigned threads_named_ours(void) {
+    unsigned count = 0;
+    DIR *directory = opendir("/proc/self/task");
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        char path[300];
+        char name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (file) {
+            count += fgets(name, sizeof name, file) && strcmp(name, "primalloc\n") == 0;
+            fclose(file);
+        }
+    }
+    closedir(directory);
+    return count;
+}
+
+static void pause_ms(long ms) {
+    struct timespec left = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0) {}
+}
+
+/* Waits for as many threads of ours; false after ten seconds. */
+static bool wait_for(unsigned count) {
+    for (int i = 0; i < 1000; i++) {
+        if (threads_named_ours() == count) {
+            return true;
+        }
+        pause_ms(10);
+    }
+    return false;
+}
+
+static bool can_start(void) {
+    return load_acquire(&maintenance_threshold) != SIZE_MAX;
+}
+
+static bool wait_until_it_can_start(void) {
+    for (int i = 0; i < 1000 && !can_start(); i++) {
+        pause_ms(10);
+    }
+    return can_start();
+}
+
+/* Nothing dirty, no thread, and windows of so many milliseconds from now on. */
+static void begin(uint64_t delay) {
+    maintenance_leave();
+    assert_true(wait_until_it_can_start());
+    assert_true(wait_for(0));
+    options.purge = 1;
+    options.maintenance = 1;
+    purge_all(0);
+    store_relaxed(&maintenance_threshold, MAINTENANCE_MIN);
+    options.purge_delay = delay;
+}
+
+static void *take_touched(size_t size) {
+    void *block = allocate(size);
+    CHECK(block != NULL, "no memory");
+    memset(block, 1, size);
+    return block;
+}
+
+static void test_comes_and_goes(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        begin(100);
+        void *block = take_touched(MUCH);
+        assert_true(can_start());
+        release(block);
+        assert_false(can_start());
+        assert_true(wait_for(1));
+        assert_true(wait_until_it_can_start());
+        assert_true(wait_for(0));
+        assert_true(purge_returnable_bytes() < MIB);
+        assert_int_equal(load_relaxed(&maintenance_threshold), MAINTENANCE_MIN);
+    }
+}
+
+static void test_not_for_little(void **state) {
+    (void)state;
+    begin(100);
+    release(take_touched(MAINTENANCE_MIN - MIB));
+    assert_true(can_start());
+    release(take_touched(MIB));
+    assert_true(can_start());
+}
+
+static void test_options_keep_it_away(void **state) {
+    (void)state;
+    begin(100);
+    options.maintenance = 0;
+    release(take_touched(MUCH));
+    assert_true(can_start());
+    options.maintenance = 1;
+    options.purge = 0;
+    release(take_touched(MUCH));
+    assert_true(can_start());
+    options.purge = 1;
+    release(take_touched(MUCH));
+    assert_false(can_start());
+}
+
+/* Where libc's code is known, a call from there starts nothing. */
+__attribute__((unused)) static void test_callers(void **state) {
+    (void)state;
+    begin(100);
+    assert_true(loader_knows_libraries());
+    struct span *span = span_of_block(take_touched(MUCH));
+    span_withdraw(span);
+    purge_free(span, SPAN_DIRTY); /* past the slow door */
+    maintenance_consider((const void *)(uintptr_t)&memcpy, true);
+    maintenance_consider((const void *)(uintptr_t)&strtol, false);
+    assert_true(can_start());
+    maintenance_consider((const void *)(uintptr_t)&test_callers, false);
+    assert_false(can_start());
+}
+
+static void end_thread_with_much(unsigned number) {
+    (void)number;
+    thread_cache_refuse(); /* as at its end */
+    maintenance_consider((const void *)(uintptr_t)&end_thread_with_much, true);
+}
+
+static void test_not_from_a_thread_that_ends(void **state) {
+    (void)state;
+    begin(100);
+    struct span *span = span_of_block(take_touched(MUCH));
+    span_withdraw(span);
+    purge_free(span, SPAN_DIRTY);
+    unit_run_threads(1, end_thread_with_much);
+    assert_true(can_start());
+}
+
+/* Memory that does not go keeps no thread alive, nor calls for one again. */
+__attribute__((unused)) static void test_locked_pages(void **state) {
+    (void)state;
+    begin(20);
+    void *block = take_touched(MUCH);
+    if (unit_is_emulated() || mlock(block, MUCH) != 0) {
+        release(block);
+        skip();
+    }
+    release(block);
+    assert_true(wait_until_it_can_start());
+    size_t threshold = load_relaxed(&maintenance_threshold);
+    assert_true(threshold >= MUCH + MAINTENANCE_MIN && threshold < MUCH + 2 * MAINTENANCE_MIN);
+    release(allocate(MIB));
+    assert_true(can_start());
+    munlock(block, MUCH);
+    purge_all(0);
+    maintenance_look(); /* less is left: the threshold follows */
+    assert_true(load_relaxed(&maintenance_threshold) < MAINTENANCE_MIN + MIB);
+}
+
+static void test_look_counts_slabs(void **state) {
+    (void)state;
+    begin(20);
+    enum { COUNT = 3000, SIZE = 16 * 1024 };
+    static void *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = take_touched(SIZE);
+    }
+    for (size_t i = 0; i < COUNT; i += 2) { /* every second: hardly a slab is emptied */
+        release(blocks[i]);
+    }
+    maintenance_look();
+    bool was_wanted = load_relaxed(&maintenance_threshold) == 0 || !can_start();
+    for (size_t i = 1; i < COUNT; i += 2) {
+        release(blocks[i]);
+    }
+    assert_true(was_wanted || slab_returnable_bytes() < MAINTENANCE_MIN);
+    assert_true(wait_until_it_can_start());
+}
+
+__attribute__((unused)) static void test_fork(void **state) {
+    (void)state;
+    begin(2000);
+    release(take_touched(MUCH));
+    assert_false(can_start());
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        options.purge_delay = 20;
+        bool could = can_start() && threads_named_ours() == 0;
+        release(take_touched(MUCH));
+        _exit(could && !can_start() && wait_until_it_can_start() && wait_for(0) &&
+                      purge_returnable_bytes() < MIB
+                  ? 0
+                  : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    maintenance_leave();
+    assert_true(wait_until_it_can_start());
+    assert_true(purge_returnable_bytes() >=
+                MUCH); /* it left at once, and everything where it was */
+}
+
+/* Starts and ends under several threads that free much all the time. */
+static void storm(unsigned number) {
+    for (size_t i = 0; i < scaled(200); i++) {
+        void *block = allocate(MUCH / 2);
+        CHECK(block != NULL, "no memory");
+        memset(block, (int)number, 5000);
+        release(block);
+        if (i % 10 == number) {
+            maintenance_leave();
+        }
+        if (i % 50 == 0) {
+            pause_ms(30);
+        }
+    }
+}
+
+static void test_storm(void **state) {
+    (void)state;
+    begin(20);
+    unit_run_threads(4, storm);
+    assert_true(wait_until_it_can_start());
+    assert_true(wait_for(0));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_comes_and_goes),
+        cmocka_unit_test(test_not_for_little),
+        cmocka_unit_test(test_options_keep_it_away),
+#ifndef PRIM_TEST_TSAN /* which has its own memcpy and mlock, and no threads after fork */
+        cmocka_unit_test(test_callers),
+        cmocka_unit_test(test_locked_pages),
+        cmocka_unit_test(test_fork),
+#endif
+        cmocka_unit_test(test_not_from_a_thread_that_ends),
+        cmocka_unit_test(test_look_counts_slabs),
+        cmocka_unit_test(test_storm),
+    };
+    return cmocka_run_group_tests_name("maintenance", tests, NULL, NULL);
+}
