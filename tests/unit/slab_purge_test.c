@@ -278,7 +278,7 @@ static void test_random_walk(void **state) {
         holder.object_class = size_class_of(sizes[walk]);
         size_t capacity = size_classes[holder.object_class].capacity;
         size_t most = bits_min(8 * capacity, HELD_MAX / 2);
-        for (size_t step = 0; step < scaled(300); step++) {
+        for (size_t step = 0; step < scaled(150); step++) {
             switch (random_below(&random, 6)) {
             case 0:
             case 1:
