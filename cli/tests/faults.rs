@@ -248,6 +248,24 @@ fn without_permission_counts_and_sizes_remain() {
 }
 
 #[test]
+fn a_refusal_of_the_kernel_is_told_and_the_timeline_remains() {
+    if !can_watch() {
+        return;
+    }
+    // Too few for an event of each kind on each processor, enough for all else.
+    let limited = "ulimit -n 7; exec \"$@\"";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", limited, "sh"]).arg(assert_cmd::cargo::cargo_bin!("primalloc"));
+    shell.args(["faults", "--"]).arg(&*PROGRAM).args(["heap", "4"]);
+    assert_cmd::Command::from_std(shell)
+        .assert()
+        .code(3)
+        .stderr(starts_with("primalloc: faults are counted but not attributed: "))
+        .stderr(contains("'ulimit -n' raises it").and(contains("times as much memory")))
+        .stderr(contains("CALL SITE").not());
+}
+
+#[test]
 fn the_report_goes_to_standard_error_and_the_programs_output_where_it_went() {
     let assert = faults(&["--", "sh", "-c", "echo said; exit 7"]).assert().code(7);
     assert

@@ -14,6 +14,8 @@ const SOME_SHARE: f64 = 0.25;
 /// Faults that wait for the disk are dear.
 const MANY_MAJOR: u64 = 100;
 const MANY_PROCESSES: usize = 8;
+/// Faults bring in all that is resident once; more is memory that comes again.
+const TURNOVER: f64 = 2.0;
 const PAGE_BYTES: u64 = 4096;
 
 struct Rule {
@@ -54,7 +56,7 @@ const RULES: [Rule; 12] = [
         },
     ),
     last_word(
-        |f| f.unattributed.is_some() && turnover(f) >= 3.0,
+        |f| f.unattributed.is_some() && turnover(f) >= TURNOVER,
         |f| {
             format!(
                 "The faults have brought in {:.0} times as much memory as was ever resident at \
@@ -68,7 +70,7 @@ const RULES: [Rule; 12] = [
         |f| f.unattributed.is_some(),
         |_| {
             "The faults have brought in about what was resident: memory used for the first time. \
-             Where the faults come from needs the kernel's leave, as said above."
+             Where the faults come from shows only when they are watched."
                 .to_owned()
         },
     ),
@@ -107,6 +109,7 @@ const RULES: [Rule; 12] = [
         |f| {
             let huge_pages = match f.subject.allocator.as_deref() {
                 Some(GLIBC) => " GLIBC_TUNABLES=glibc.malloc.hugetlb=1 asks for them.",
+                Some(PRIMALLOC) => " PRIMALLOC_THP=always asks for them everywhere.",
                 _ => "",
             };
             format!(
@@ -294,6 +297,14 @@ mod tests {
         let mut mixed = with_shares([0.9, 0.1, 0.0, 0.0, 0.0]);
         mixed.kinds[0].repeated_share = 0.5;
         assert!(said(&mixed).contains("read before it is first written"));
+    }
+
+    #[test]
+    fn larger_pages_are_asked_for_in_the_allocators_own_way() {
+        let mut findings = with_shares([0.9, 0.1, 0.0, 0.0, 0.0]);
+        assert!(said(&findings).contains("glibc.malloc.hugetlb=1"));
+        findings.subject.allocator = Some(PRIMALLOC.to_owned());
+        assert!(said(&findings).contains("PRIMALLOC_THP=always"));
     }
 
     #[test]
