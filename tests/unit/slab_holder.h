@@ -4,6 +4,7 @@
 
 #include "objects/size_class.h"
 #include "objects/slab.h"
+#include "os/memory.h"
 #include "pages/span.h"
 #include "unit/unit.h"
 
@@ -16,6 +17,13 @@ struct holder {
     size_t count;
     unsigned object_class;
 };
+
+/* For tests that know which blocks lie in a page of 4 KiB. */
+static inline void need_small_pages(void) {
+    if (memory_page_size() != 4096) {
+        skip();
+    }
+}
 
 static inline size_t size_of(unsigned object_class) {
     return size_classes[object_class].size;

@@ -87,6 +87,7 @@ static void take_much(void) {
 
 static void test_nobody_wakes_what_goes(void **state) {
     (void)state;
+    need_small_pages();
     hold_slabs(64, 1);
     keep((uint16_t[]){0}, 1);
     meanwhile = take_much;
@@ -102,6 +103,7 @@ static void drop_and_reuse(void) {
 
 static void test_nobody_reuses_what_goes(void **state) {
     (void)state;
+    need_small_pages();
     hold_slabs(2048, 1);
     keep((uint16_t[]){5}, 1);
     meanwhile = drop_and_reuse;
@@ -112,6 +114,7 @@ static void test_nobody_reuses_what_goes(void **state) {
 /* The slab that would have been visited next is freed, and so are all others. */
 static void test_the_next_slab_goes(void **state) {
     (void)state;
+    need_small_pages();
     hold_slabs(2048, 20);
     keep((uint16_t[]){1, 6}, 2);
     meanwhile = drop_and_reuse;
@@ -127,6 +130,7 @@ static void steal(void) {
 
 static void test_the_slab_moves(void **state) {
     (void)state;
+    need_small_pages();
     slab_initialise(2);
     other.object_class = size_class_of(1024);
     hold(&other, 1, 1); /* the shard is there */
@@ -145,9 +149,7 @@ static void test_the_slab_moves(void **state) {
 /* The system refuses a page next to one asleep: the block that lies in both sleeps on. */
 static void test_refused_beside_asleep(void **state) {
     (void)state;
-    if (memory_page_size() != 4096) {
-        skip();
-    }
+    need_small_pages();
     hold_slabs(3072, 1);
     const struct span *slab = span_of_block(holder.blocks[0]);
     keep((uint16_t[]){0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, 14);
@@ -172,6 +174,7 @@ static void check_purge_lock(void) {
 /* Fork waits for pages on their way: it takes the lock that is held meanwhile. */
 static void test_fork_waits(void **state) {
     (void)state;
+    need_small_pages();
     hold_slabs(2048, 1);
     keep((uint16_t[]){5}, 1);
     meanwhile = check_purge_lock;
