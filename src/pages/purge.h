@@ -9,6 +9,9 @@
  *   window's begin and not taken since is purged at its end. What comes back within the delay
  *   never faults, however late the thread wakes: the whole window must lie in the pause.
  *
+ * Neither takes more than leaves options.top_pad. An options.trim_threshold switches both off: what
+ * is free above it goes within purge_free, as glibc trims its heap, and nothing else goes.
+ *
  * What goes: whole 2 MiB first, of the largest spans first, at the highest addresses first; pieces
  * when nothing whole is left. At most BATCH_SIZE a system call, which runs outside the page heap's
  * lock; meanwhile its span is BUSY.

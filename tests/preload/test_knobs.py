@@ -24,8 +24,8 @@ def knobs(harness, fixtures, library):
 M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX = 1, -1, -2, -3, -4
 M_CHECK_ACTION, M_PERTURB, M_ARENA_TEST, M_ARENA_MAX = -5, -6, -7, -8
 
-FILLED = {"new": "5a", "kept": "11", "grown": "5a", "zeroed": "00", "zeroed_again": "00",
-          "aligned": "5a", "freed": "a5"}
+FILLED = {"fresh": "00", "new": "5a", "kept": "11", "grown": "5a", "zeroed": "00",
+          "zeroed_again": "00", "aligned": "5a", "freed": "a5"}
 
 
 @pytest.mark.parametrize("preload", [False, True], ids=["glibc", "primalloc"])
