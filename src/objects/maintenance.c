@@ -28,7 +28,7 @@ static size_t returnable_bytes(void) {
 }
 
 static bool is_wanted(void) {
-    return options.maintenance && options.purge;
+    return options.maintenance && options_return_idle();
 }
 
 void maintenance_look(void) {
