@@ -64,8 +64,9 @@ def goal_table(raw, columns):
     table = Table(
         "Large memory",
         f"{verdicts.count(True)} reached, {verdicts.count(False)} missed. Figures with a fixed "
-        f"bound are of the worst pass. Times are processor time, medians of interleaved passes; "
-        f"in brackets the ratio to the best of all peers, +n: n more peers have its figure.",
+        f"bound are of the worst pass. Times are processor time: the best of all peers is chosen "
+        f"on the odd passes, shown are medians of the even ones and in brackets the ratio to it. "
+        f"+n: n more peers have the best one's figure.",
         ["row", "to reach", OURS, "best peer", *columns, "verdict"], left=2)
     for row in raw["rows"]:
         table.rows += [goal_line(row, judged, peers, columns, number == 0)
