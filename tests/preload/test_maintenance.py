@@ -104,3 +104,31 @@ def test_main_has_no_caller_of_ours(harness, fixtures, each_library):
     command = [fixtures("idle.c"), "frames"]
     environment = harness.environment(LD_PRELOAD=str(each_library))
     assert lines_of(harness.run(command, environment=environment)) == lines_of(harness.run(command))
+
+
+@pytest.mark.parametrize("mode", ["threads", "legacies", "forks", "libraries"])
+def test_storms(harness, fixtures, each_library, mode):
+    """Windows of 20 ms: the thread comes and goes all the time, and nobody waits for ever. Every
+    call is counted, so that every one of libc's takes the slow door."""
+    library = fixtures("thread_local.c", "-shared", "-DSIZE=5000", output="storage.so")
+    environment = harness.environment(LD_PRELOAD=str(each_library), PRIMALLOC_PURGE_DELAY="20",
+                                      PRIMALLOC_STATS="full")
+    command = [fixtures("storm.c"), mode, library]
+    result = harness.run(command, environment=environment, timeout=100)
+    assert result.stdout.endswith(b"done\n")
+
+
+def test_vfork_child_starts_nothing(harness, fixtures, each_library):
+    """T40: the child shares our memory, but not our threads."""
+    environment = harness.environment(LD_PRELOAD=str(each_library))
+    lines = lines_of(harness.run([fixtures("storm.c"), "vfork"], environment=environment))
+    assert named(lines, "child")[0] == {"status": 0, "threads": 1}
+    assert named(lines, "parent")[0]["threads"] == 2
+
+
+def test_process_ends_with_its_own_threads(harness, fixtures, each_library):
+    """The thread is in the middle of a window of an hour when the last other one ends."""
+    environment = harness.environment(LD_PRELOAD=str(each_library), PRIMALLOC_PURGE_DELAY="3600s")
+    command = [fixtures("storm.c"), "exit"]
+    result = harness.run(command, environment=environment, timeout=30)
+    assert result.stdout == b"done\n"
