@@ -6,6 +6,7 @@
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
 #include "os/process.h"
+#include "pages/huge.h"
 #include "pages/purge.h"
 #include "primalloc.h"
 #include "settings/glibc_knobs.h"
@@ -19,6 +20,7 @@ PRIM_EXPORT int prim_malloc_trim(size_t pad) {
     slab_trim();
     size_t returned = slab_purge(true);
     returned += purge_all(pad);
+    returned += pad < HUGE_SIZE ? huge_return_waste() : 0;
     return returned > 0;
 }
 
@@ -70,12 +72,16 @@ PRIM_EXPORT int prim_malloc_info(int options, FILE *stream) {
             "<total type=\"large\" size=\"%zu\"/>\n"
             "<total type=\"extent-dirty\" size=\"%zu\"/>\n"
             "<total type=\"extent-clean\" size=\"%zu\"/>\n"
+            "<total type=\"huge\" size=\"%zu\"/>\n"
+            "<total type=\"huge-waste\" size=\"%zu\"/>\n"
+            "<total type=\"huge-pool\" size=\"%zu\"/>\n"
             "<total type=\"metadata\" size=\"%zu\"/>\n"
             "<system type=\"current\" size=\"%zu\"/>\n"
             "<threads count=\"%zu\"/>\n"
             "</malloc>\n",
             totals.slab, totals.slab_blocks, totals.slab_free, totals.slab_asleep, totals.large,
-            totals.free_dirty, totals.free_clean, totals.metadata, totals.mapped, totals.threads);
+            totals.free_dirty, totals.free_clean, totals.huge, totals.huge_waste, totals.huge_pool,
+            totals.metadata, totals.mapped, totals.threads);
     return 0;
 }
 
@@ -102,6 +108,9 @@ PRIM_EXPORT void prim_malloc_stats(void) {
     print_row(&out, "in large blocks", totals.large);
     print_row(&out, "in free extents, resident", totals.free_dirty);
     print_row(&out, "in free extents, not resident", totals.free_clean);
+    print_row(&out, "where huge pages were asked for", totals.huge);
+    print_row(&out, "of that free beside used memory", totals.huge_waste);
+    print_row(&out, "huge pages of the system's pool", totals.huge_pool);
     print_row(&out, "metadata", totals.metadata);
     print_row(&out, "threads with a cache", totals.threads);
     process_write_error(buffer, out.length);

@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "objects/size_class.h"
 #include "objects/threshold.h"
+#include "pages/huge.h"
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
@@ -41,16 +42,25 @@ static struct span *allocate_span(size_t slices, size_t alignment) {
     return page_heap_allocate(slices, alignment);
 }
 
-/* Who asks for zeros may well never touch them: nothing is moved there. */
+/* Sees to pages for a part of a span that has none: those of free spans, then huge ones. Who asks
+ * for zeros may well never touch them: nothing is moved there. */
+static void provide_pages(struct span *span, size_t first_slice, bool is_zero_wanted) {
+    if (!is_zero_wanted) {
+        first_slice += recycle_into(span, first_slice);
+    }
+    huge_consider_large(span->address + first_slice * SLICE_SIZE, span_end(span));
+}
+
 void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
     struct span *span = allocate_span(slices_for(size), alignment);
     if (!span) {
         return NULL;
     }
+    if (span->is_zero) {
+        provide_pages(span, 0, is_zero != NULL);
+    }
     if (is_zero) {
         *is_zero = span->is_zero;
-    } else if (span->is_zero) {
-        recycle_into(span, 0);
     }
     publish(span, size);
     return (void *)span->address;
@@ -73,7 +83,7 @@ static struct span *allocate_growing(size_t size, size_t first_new) {
             page_heap_shrink(span, slices, is_fresh ? SPAN_CLEAN : SPAN_DIRTY);
         }
         if (is_fresh) {
-            recycle_into(span, slices_for(first_new));
+            provide_pages(span, slices_for(first_new), false);
         }
     }
     return span;
@@ -102,7 +112,7 @@ bool large_resize(struct span *span, size_t size) {
     if (slices > old_slices) {
         grown_into = page_heap_grow(span, slices);
         if (grown_into == SPAN_CLEAN) {
-            recycle_into(span, old_slices);
+            provide_pages(span, old_slices, false);
         }
     }
     return grown_into != SPAN_NONE;

@@ -12,6 +12,7 @@
  * is held, for which other purges wait, and fork. */
 #include "objects/slab_pages.h"
 #include "os/memory.h"
+#include "pages/mapping.h"
 
 enum {
     VISITS_MAX = 64,                /* slabs visited under one lock */
@@ -72,7 +73,7 @@ static uint64_t purge_pages(struct purge *purge, const struct span *slab, uint64
     while (pages) {
         uint64_t run = lowest_run(pages);
         size_t size = bits_count(run) * memory_page_size();
-        if (memory_purge((void *)slab_pages_address(slab, bits_lowest(run)), size)) {
+        if (mapping_purge(slab_pages_address(slab, bits_lowest(run)), size)) {
             purge->bytes += size;
         } else {
             kept |= run;

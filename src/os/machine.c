@@ -70,10 +70,20 @@ unsigned machine_processor(void) {
 }
 #endif
 
-uint64_t machine_clock_ms(void) {
+static struct timespec read_clock(clockid_t clock) {
     struct timespec now = {0, 0};
     int saved_errno = errno;
-    syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &now);
+    syscall(SYS_clock_gettime, clock, &now);
     errno = saved_errno;
+    return now;
+}
+
+uint64_t machine_clock_ms(void) {
+    struct timespec now = read_clock(CLOCK_MONOTONIC_COARSE);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t machine_thread_time_us(void) {
+    struct timespec now = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }

@@ -15,4 +15,7 @@ unsigned machine_processor(void);
 /* Milliseconds of a clock that never steps back, exact to a few milliseconds. */
 uint64_t machine_clock_ms(void);
 
+/* Microseconds of processor time that the calling thread has used. */
+uint64_t machine_thread_time_us(void);
+
 #endif

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,6 +27,16 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+
+#ifndef MAP_HUGE_SHIFT
+#define MAP_HUGE_SHIFT 26
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+
+enum { HUGE_SHIFT = 21 }; /* huge pages of 2 MiB, not of the system's default size */
 
 static const int private_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
@@ -133,10 +144,38 @@ bool memory_move(void *from, void *to, size_t size) {
     return result == to;
 }
 
-void memory_advise_huge(void *address, size_t size) {
+bool memory_dump(void *address, size_t size, bool wanted) {
     int saved_errno = errno;
-    syscall(SYS_madvise, address, size, MADV_HUGEPAGE);
+    bool done = syscall(SYS_madvise, address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP) == 0;
     errno = saved_errno;
+    return done;
+}
+
+void memory_name(void *address, size_t size, const char *name) {
+    static _Atomic bool is_refused; /* (atomic: hint) the kernel has no names */
+    if (!load_relaxed(&is_refused)) {
+        int saved_errno = errno;
+        if (syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, address, size, name) != 0) {
+            store_relaxed(&is_refused, true);
+        }
+        errno = saved_errno;
+    }
+}
+
+void *memory_map_pool(size_t size) {
+    int saved_errno = errno;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (HUGE_SHIFT << MAP_HUGE_SHIFT);
+    long result = syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, flags, -1, (off_t)0);
+    errno = saved_errno;
+    return result == -1 ? NULL : (void *)result;
+}
+
+bool memory_advise_huge(void *address, size_t size, bool wanted) {
+    int saved_errno = errno;
+    int advice = wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
+    bool done = syscall(SYS_madvise, address, size, advice) == 0;
+    errno = saved_errno;
+    return done;
 }
 
 void memory_populate(void *address, size_t size) {

@@ -42,8 +42,18 @@ bool memory_is_pinned(void *address);
  * The source stays mapped and reads as zero. False, with nothing changed, on kernels before 5.7. */
 bool memory_move(void *from, void *to, size_t size);
 
-/* Asks for huge pages in the range, or for none. */
-void memory_advise_huge(void *address, size_t size);
+/* Whether core dumps hold the range; true if the kernel agrees. */
+bool memory_dump(void *address, size_t size, bool wanted);
+
+/* Gives the range a name in /proc/PID/maps where the kernel can (5.17, if so configured). The text
+ * must be static. */
+void memory_name(void *address, size_t size, const char *name);
+
+/* Fresh zero pages of the system's pool of huge pages, or NULL; size is whole 2 MiB. */
+void *memory_map_pool(size_t size);
+
+/* Asks for huge pages in the range, or forbids them; false when the kernel has none. */
+bool memory_advise_huge(void *address, size_t size, bool wanted);
 
 /* Faults the pages of the range in at once where the kernel can (5.14); else does nothing. */
 void memory_populate(void *address, size_t size);

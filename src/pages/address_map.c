@@ -19,6 +19,7 @@ static uint64_t pieces_covered[PIECE_COUNT / 64]; /* (lock: PAGE_HEAP) one bit a
 void address_map_initialise(void) {
     void *bytes = memory_reserve(MAP_SIZE);
     if (bytes) {
+        memory_name(bytes, MAP_SIZE, "primalloc map");
         address_map_bytes = bytes;
         address_map_mask = MAP_SIZE - 1;
     }

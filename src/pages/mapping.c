@@ -9,6 +9,7 @@
 enum { SLICES_A_WORD = 64, WORD_SIZE = SLICES_A_WORD * SLICE_SIZE };
 
 static _Atomic size_t cut_count; /* (atomic: counter) bits set in all chunks */
+static _Atomic bool has_hidden;  /* (atomic: hint) something was hidden once */
 
 /* The bits of the slices from start to end that are in the word of start; end is greater. */
 static uint64_t mask_of(uintptr_t start, uintptr_t end) {
@@ -77,4 +78,30 @@ size_t mapping_move(uintptr_t from, uintptr_t to, size_t size) {
         mapping_note_cut(to, to + moved);
     }
     return moved;
+}
+
+bool mapping_purge(uintptr_t address, size_t size) {
+    if (span_has_mark(address, MARK_POOL) || !memory_purge((void *)address, size)) {
+        return false;
+    }
+    uintptr_t start = bits_round_up(address, HUGE_SIZE);
+    uintptr_t end = bits_round_down(address + size, HUGE_SIZE);
+    if (start < end && mapping_may_cut() && memory_dump((void *)start, end - start, false)) {
+        store_relaxed(&has_hidden, true);
+        span_set_marks(start, end, MARK_HIDDEN, true);
+        mapping_note_cut(start, end);
+    }
+    return true;
+}
+
+void mapping_show(uintptr_t start, uintptr_t end) {
+    if (PRIM_LIKELY(!load_relaxed(&has_hidden))) {
+        return;
+    }
+    for (uintptr_t at = bits_round_down(start, HUGE_SIZE); at < end; at += HUGE_SIZE) {
+        if (span_has_mark(at, MARK_HIDDEN)) { /* then all of it is heap */
+            memory_dump((void *)at, HUGE_SIZE, true);
+            span_set_marks(at, at + HUGE_SIZE, MARK_HIDDEN, false);
+        }
+    }
 }

@@ -18,6 +18,7 @@ static void *map_block(size_t size) {
     size_t mapped = bits_round_up(size, memory_page_size());
     void *block = memory_map(mapped);
     if (block) {
+        memory_name(block, mapped, "primalloc metadata");
         add_relaxed(&metadata.mapped, mapped);
     }
     return block;

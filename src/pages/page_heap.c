@@ -4,7 +4,9 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "os/memory.h"
+#include "pages/huge.h"
 #include "pages/limits.h"
+#include "pages/mapping.h"
 #include "pages/metadata.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -39,11 +41,15 @@ void page_heap_remove(struct span *span) {
     span->is_zero = state == SPAN_CLEAN;
 }
 
-/* With the lock held: what the process would hold with so many clean slices more in use. */
+/* What the process would hold with so many clean slices more in use; without the lock, a hint. */
 static size_t resident_bytes(size_t slice_count) {
-    size_t slices =
-        page_heap.mapped_slices - load_relaxed(&page_heap.clean.slice_count) + slice_count;
-    return slices * SLICE_SIZE + metadata_mapped_bytes();
+    size_t clean = load_relaxed(&page_heap.clean.slice_count);
+    size_t mapped = load_relaxed(&page_heap.mapped_slices); /* read last: it never shrinks */
+    return (mapped - clean + slice_count) * SLICE_SIZE + metadata_mapped_bytes();
+}
+
+size_t page_heap_resident_bytes(void) {
+    return resident_bytes(0);
 }
 
 static struct span *left_neighbour(const struct span *span) {
@@ -83,20 +89,21 @@ void page_heap_settle(void) {
     }
 }
 
-/* Maps size bytes just below what we have, or else anywhere. Returns 0 when there is no room. */
-static uintptr_t map_slices(size_t size) {
-    if (page_heap.lowest_address > size) {
-        void *below = memory_map_at((void *)(page_heap.lowest_address - size), size);
-        if (below) {
-            return (uintptr_t)below;
-        }
-    }
-    size_t slack = SLICE_SIZE > memory_page_size() ? SLICE_SIZE - memory_page_size() : 0;
+/* A new mapping for the heap. */
+struct growth {
+    uintptr_t start; /* 0: there is no room */
+    size_t size;
+    bool is_pool; /* huge pages of the system's pool */
+};
+
+/* Maps size bytes at a multiple of unit anywhere. */
+static uintptr_t map_anywhere(size_t size, size_t unit) {
+    size_t slack = unit > memory_page_size() ? unit - memory_page_size() : 0;
     uintptr_t mapped = (uintptr_t)memory_map(size + slack);
     if (!mapped) {
         return 0;
     }
-    uintptr_t start = bits_round_up(mapped, SLICE_SIZE);
+    uintptr_t start = bits_round_up(mapped, unit);
     if (start > mapped) {
         memory_unmap((void *)mapped, start - mapped);
     }
@@ -106,31 +113,60 @@ static uintptr_t map_slices(size_t size) {
     return start;
 }
 
+/* Maps at least size bytes, from a multiple of unit to one or to what we have: just below that, or
+ * else anywhere. */
+static struct growth map_growth(size_t size, size_t unit) {
+    size = bits_round_up(size, unit);
+    if (page_heap.lowest_address > size) {
+        uintptr_t start = bits_round_down(page_heap.lowest_address - size, unit);
+        struct growth growth = {start, page_heap.lowest_address - start, false};
+        if (memory_map_at((void *)growth.start, growth.size)) {
+            return growth;
+        }
+    }
+    return (struct growth){map_anywhere(size, unit), size, false};
+}
+
+/* Growth of some size begins at whole huge pages, so that it can consist of such. */
+static struct growth map_more(size_t slice_count) {
+    if (options.large_os_pages) {
+        size_t size = bits_round_up(slice_count * SLICE_SIZE, HUGE_SIZE);
+        uintptr_t start = huge_map_pool(size);
+        if (start) {
+            return (struct growth){start, size, true};
+        }
+    }
+    size_t unit = bits_max(SLICE_SIZE, memory_page_size());
+    size_t needed = slice_count * SLICE_SIZE;
+    size_t mapped = load_relaxed(&page_heap.mapped_slices) * SLICE_SIZE;
+    size_t step = bits_clamp(mapped / GROWTH_DIVISOR, GROWTH_MIN, GROWTH_MAX);
+    size_t size = bits_max(needed + option_now(top_pad), step);
+    struct growth growth = map_growth(size, size >= HUGE_SIZE ? HUGE_SIZE : unit);
+    return growth.start ? growth : map_growth(needed, unit);
+}
+
 /* Adds at least slice_count contiguous CLEAN slices to the heap. */
 static bool extend_heap(size_t slice_count) {
-    size_t unit = bits_max(SLICE_SIZE, memory_page_size());
-    size_t needed = bits_round_up(slice_count * SLICE_SIZE, unit);
-    size_t step =
-        bits_clamp(page_heap.mapped_slices * SLICE_SIZE / GROWTH_DIVISOR, GROWTH_MIN, GROWTH_MAX);
-    size_t padded = needed + bits_round_up(option_now(top_pad), unit);
-    size_t size = bits_max(padded, bits_round_up(step, unit));
-    uintptr_t start = map_slices(size);
-    if (!start && size > needed) {
-        size = needed;
-        start = map_slices(size);
-    }
-    if (!start) {
+    struct growth growth = map_more(slice_count);
+    if (!growth.start) {
         return false;
     }
-    if (start + size > (uintptr_t)1 << PRIM_ADDRESS_BITS || !span_cover(start, size) ||
-        !address_map_cover(start, size)) {
-        memory_unmap((void *)start, size);
+    if (growth.start + growth.size > (uintptr_t)1 << PRIM_ADDRESS_BITS ||
+        !span_cover(growth.start, growth.size) || !address_map_cover(growth.start, growth.size)) {
+        memory_unmap((void *)growth.start, growth.size);
         return false;
     }
-    page_heap.lowest_address = start;
-    page_heap.mapped_slices += size / SLICE_SIZE;
-    page_heap_insert(span_create(start, size / SLICE_SIZE, SPAN_BUSY), SPAN_CLEAN);
-    limits_note_growth(page_heap.mapped_slices * SLICE_SIZE);
+    if (growth.is_pool) {
+        span_set_marks(growth.start, growth.start + growth.size, MARK_POOL, true);
+    } else {
+        memory_name((void *)growth.start, growth.size, "primalloc heap");
+        page_heap.lowest_address = growth.start;
+    }
+    size_t mapped = load_relaxed(&page_heap.mapped_slices) + growth.size / SLICE_SIZE;
+    store_relaxed(&page_heap.mapped_slices, mapped);
+    page_heap_insert(span_create(growth.start, growth.size / SLICE_SIZE, SPAN_BUSY), SPAN_CLEAN);
+    limits_note_growth(mapped * SLICE_SIZE);
+    huge_note_growth(growth.start, growth.size, mapped * SLICE_SIZE);
     return true;
 }
 
@@ -210,20 +246,28 @@ static struct span *take_aligned(struct span *span, size_t slice_count, size_t a
     return span;
 }
 
-static struct span *allocate(size_t slice_count, size_t alignment, bool *is_refused) {
-    size_t searched = slice_count + alignment / SLICE_SIZE - 1;
+struct request {
+    size_t slice_count;
+    size_t alignment;
+    bool is_refused;     /* a limit stood in the way */
+    uintptr_t clean_end; /* of the CLEAN extent that the span was cut from, or 0 */
+};
+
+static struct span *allocate(struct request *request) {
+    size_t searched = request->slice_count + request->alignment / SLICE_SIZE - 1;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    struct span *span = take_recent(slice_count, alignment);
+    struct span *span = take_recent(request->slice_count, request->alignment);
     if (!span) {
         span = dirty_fit(searched);
-        bool is_clean = !span && may_touch(slice_count, is_refused);
+        bool is_clean = !span && may_touch(request->slice_count, &request->is_refused);
         if (is_clean) {
             span = clean_fit(searched);
-            if (!limits_allow(resident_bytes(slice_count))) { /* new descriptors count, too */
+            if (!limits_allow(resident_bytes(request->slice_count))) { /* new descriptors count */
                 span = NULL;
             }
+            request->clean_end = span ? span_end(span) : 0;
         }
-        span = span ? take_aligned(span, slice_count, alignment) : NULL;
+        span = span ? take_aligned(span, request->slice_count, request->alignment) : NULL;
         if (is_clean) {
             limits_note_resident(resident_bytes(0));
         }
@@ -235,13 +279,18 @@ static struct span *allocate(size_t slice_count, size_t alignment, bool *is_refu
 
 /* What fails may succeed once dirty spans have become clean and have joined their neighbours. */
 struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
-    bool is_refused = false;
-    alignment = bits_max(alignment, SLICE_SIZE);
-    struct span *span = allocate(slice_count, alignment, &is_refused);
+    struct request request = {slice_count, bits_max(alignment, SLICE_SIZE), false, 0};
+    struct span *span = allocate(&request);
     if (PRIM_UNLIKELY(!span)) {
         purge_all(0);
-        is_refused = true;
-        span = allocate(slice_count, alignment, &is_refused);
+        request.is_refused = true;
+        span = allocate(&request);
+    }
+    if (span && request.clean_end) {
+        mapping_show(span->address, span_end(span));
+        if (slice_count < HUGE_SIZE / SLICE_SIZE) {
+            huge_consider_small(span, request.clean_end);
+        }
     }
     limits_look();
     return span;
@@ -278,6 +327,9 @@ static enum span_state grow(struct span *span, size_t slice_count, bool *is_refu
         state = SPAN_NONE;
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    if (state == SPAN_CLEAN) {
+        mapping_show(span_end(span) - missing * SLICE_SIZE, span_end(span));
+    }
     return state;
 }
 

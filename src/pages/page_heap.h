@@ -14,12 +14,12 @@
 
 struct page_heap {
     struct lock lock;
-    struct extent_set clean;  /* (lock: PAGE_HEAP) CLEAN spans */
-    struct extent_set dirty;  /* (lock: PAGE_HEAP) DIRTY spans; counts the recent one as well */
-    struct span *recent;      /* (lock: PAGE_HEAP) the large span freed last, BUSY; or NULL */
-    size_t dirty_low_water;   /* (lock: PAGE_HEAP) least dirty slices since the epoch began */
-    size_t mapped_slices;     /* (lock: PAGE_HEAP) all address space; clean + dirty + in use */
-    uintptr_t lowest_address; /* (lock: PAGE_HEAP) where the newest mapping begins; 0: none */
+    struct extent_set clean;      /* (lock: PAGE_HEAP) CLEAN spans */
+    struct extent_set dirty;      /* (lock: PAGE_HEAP) DIRTY spans; counts the recent one as well */
+    struct span *recent;          /* (lock: PAGE_HEAP) the large span freed last, BUSY; or NULL */
+    size_t dirty_low_water;       /* (lock: PAGE_HEAP) least dirty slices since the epoch began */
+    _Atomic size_t mapped_slices; /* (atomic: counter, written under the lock) all address space */
+    uintptr_t lowest_address;     /* (lock: PAGE_HEAP) where the newest mapping begins; 0: none */
 };
 
 extern PRIM_HIDDEN struct page_heap page_heap;
@@ -39,8 +39,9 @@ void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end
 /* With the lock held: puts the recent span to the others. */
 void page_heap_settle(void);
 
-/* Bytes in free spans, clean and dirty, of some recent moment. */
+/* Bytes in free spans, clean and dirty, and bytes that may be resident, of some recent moment. */
 size_t page_heap_free_bytes(void);
+size_t page_heap_resident_bytes(void);
 
 /* With the lock held: to be called after every operation that takes dirty slices for good. */
 void page_heap_note_low_water(void);

@@ -5,6 +5,7 @@
 #include "os/machine.h"
 #include "os/memory.h"
 #include "pages/limits.h"
+#include "pages/mapping.h"
 #include "settings/options.h"
 
 enum {
@@ -74,12 +75,17 @@ static bool is_idle(uintptr_t address, struct search *search) {
     return idle;
 }
 
-static bool may_go(uintptr_t address, bool is_whole, struct search *search) {
+/* Whether size bytes of the block around address may go. A huge page is not broken up for less than
+ * a quarter of it. */
+static bool may_go(uintptr_t address, size_t size, struct search *search) {
     if (search->is_for_all) {
         return true;
     }
-    if (is_whole) {
+    if (size == BLOCK_SIZE) {
         return (search->is_for_whole || search->may_cut) && is_idle(address, search);
+    }
+    if (size < BLOCK_SIZE / 4 && span_has_mark(address, MARK_HUGE)) {
+        return false;
     }
     return search->is_for_any_part || is_idle(address, search);
 }
@@ -95,7 +101,7 @@ static struct piece find_piece(const struct span *span, struct search *search) {
     struct piece piece = {0, 0};
     while (at > low && piece.end - piece.start < BATCH_SIZE) {
         uintptr_t start = bits_max(low, bits_round_down(at - 1, BLOCK_SIZE));
-        if (may_go(start, at - start == BLOCK_SIZE, search)) {
+        if (may_go(start, at - start, search)) {
             piece.end = piece.end ? piece.end : at;
             piece.start = start;
         } else if (piece.end) {
@@ -139,7 +145,7 @@ static void purge_piece(struct span *span, struct piece piece, struct search *se
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     void *pages = (void *)piece.start;
     size_t resident = search->counts_resident ? memory_resident(pages, size) : size;
-    bool done = memory_purge(pages, size);
+    bool done = mapping_purge(piece.start, size);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap_insert(span, done ? SPAN_CLEAN : SPAN_DIRTY);
     if (done) {

@@ -6,6 +6,7 @@
 #include "pages/page_heap.h"
 
 enum {
+    RECEIVED_MIN = 64,   /* slices of a span worth the system calls: 1 MiB */
     DONOR_MIN = 8,       /* slices of a span whose pages are worth moving: 128 KiB */
     RECEIVED_MAX = 4096, /* slices moved to one span: 64 MiB; who takes more may not touch it */
     DONORS_MAX = 32,     /* spans that give their pages to one other */
@@ -49,12 +50,12 @@ static size_t move_all(const struct donation *donation, uintptr_t to, enum span_
     return total;
 }
 
-void recycle_into(struct span *span, size_t first_slice) {
+size_t recycle_into(struct span *span, size_t first_slice) {
     struct donation donation = {.count = 0};
     enum span_state states[DONORS_MAX];
     size_t wanted = bits_min(span->slice_count - first_slice, RECEIVED_MAX);
-    if (wanted < DONOR_MIN || !mapping_may_cut()) {
-        return;
+    if (wanted < RECEIVED_MIN || !mapping_may_cut()) {
+        return 0;
     }
     lock_acquire(&recycle_lock, LOCK_RECYCLE);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
@@ -69,6 +70,7 @@ void recycle_into(struct span *span, size_t first_slice) {
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     lock_release(&recycle_lock, LOCK_RECYCLE);
+    return moved / SLICE_SIZE;
 }
 
 void recycle_fork_prepare(void) {

@@ -10,9 +10,9 @@
 
 #include "pages/span.h"
 
-/* Moves pages of dirty spans into a BUSY span that has none from first_slice on, as far as there
- * are any. The span is no longer zero then. */
-void recycle_into(struct span *span, size_t first_slice);
+/* Moves pages of dirty spans into a span of the caller's that has none from first_slice on, as far
+ * as there are any. Returns how many slices have pages now; if any, the span is no longer zero. */
+size_t recycle_into(struct span *span, size_t first_slice);
 
 void recycle_fork_prepare(void);
 void recycle_fork_parent(void);

@@ -24,6 +24,16 @@ bool span_cover(uintptr_t address, size_t size) {
     return true;
 }
 
+void span_set_marks(uintptr_t start, uintptr_t end, enum span_mark mark, bool value) {
+    for (uintptr_t at = start; at < end; at += (uintptr_t)1 << HUGE_SHIFT) {
+        if (value) {
+            or_relaxed(span_mark_word(at, mark), span_mark_bit(at));
+        } else {
+            and_relaxed(span_mark_word(at, mark), ~span_mark_bit(at));
+        }
+    }
+}
+
 struct span *span_create(uintptr_t address, size_t slice_count, enum span_state state) {
     struct span *head = span_of_slice(address);
     head->address = address;

@@ -70,12 +70,24 @@ union span_slot { /* the descriptor's place: one cache line */
 enum {
     CHUNK_SHIFT = 28,
     CHUNK_SLICES = 1 << (CHUNK_SHIFT - SLICE_SHIFT),
+    HUGE_SHIFT = 21, /* 2 MiB, what a huge page holds */
+    HUGE_SIZE = 1 << HUGE_SHIFT,
+    CHUNK_HUGE = 1 << (CHUNK_SHIFT - HUGE_SHIFT),
     CHUNK_COUNT = 1 << (PRIM_ADDRESS_BITS - CHUNK_SHIFT),
+};
+
+/* What is known of each 2 MiB of the heap. */
+enum span_mark {
+    MARK_HUGE,   /* huge pages were asked for: huge.h */
+    MARK_POOL,   /* a huge page of the system's pool: huge.h */
+    MARK_HIDDEN, /* kept out of core dumps: mapping.h */
+    MARK_COUNT
 };
 
 struct span_chunk {
     union span_slot slots[CHUNK_SLICES];
     _Atomic uint64_t cuts[CHUNK_SLICES / 64]; /* (atomic: bits of the slices' owners) mapping.h */
+    _Atomic uint64_t marks[MARK_COUNT][CHUNK_HUGE / 64]; /* (atomic: hints about each 2 MiB) */
 };
 
 extern PRIM_HIDDEN _Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT]; /* (atomic: chunk) */
@@ -97,6 +109,20 @@ PRIM_INLINE struct span *span_of_slice(uintptr_t address) {
 PRIM_INLINE _Atomic uint64_t *span_cut_bits(uintptr_t address) {
     struct span_chunk *chunk = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
     return &chunk->cuts[((address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)) / 64];
+}
+
+PRIM_INLINE uint64_t span_mark_bit(uintptr_t address) {
+    return (uint64_t)1 << (address >> HUGE_SHIFT) % 64;
+}
+
+PRIM_INLINE _Atomic uint64_t *span_mark_word(uintptr_t address, enum span_mark mark) {
+    struct span_chunk *chunk = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
+    return &chunk->marks[mark][((address >> HUGE_SHIFT) & (CHUNK_HUGE - 1)) / 64];
+}
+
+/* Whether the 2 MiB around an address of the heap have the mark. */
+PRIM_INLINE bool span_has_mark(uintptr_t address, enum span_mark mark) {
+    return load_relaxed(span_mark_word(address, mark)) & span_mark_bit(address);
 }
 
 /* The span of a block that we handed out. */
@@ -137,6 +163,9 @@ PRIM_INLINE size_t span_size(const struct span *span) {
 /* Makes descriptors for new address space; false when the system has no memory for them. Called
  * with the page heap's lock held. */
 bool span_cover(uintptr_t address, size_t size);
+
+/* Sets or clears a mark on all of [start, end), whole 2 MiB of the heap. */
+void span_set_marks(uintptr_t start, uintptr_t end, enum span_mark mark, bool value);
 
 /* Writes head and boundary tag of a span whose slices the caller owns. */
 struct span *span_create(uintptr_t address, size_t slice_count, enum span_state state);

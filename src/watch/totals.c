@@ -5,6 +5,7 @@
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
 #include "os/process.h"
+#include "pages/huge.h"
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
 
@@ -28,6 +29,9 @@ struct totals totals_take(void) {
         .slab_asleep = slabs.asleep_bytes,
         .slab_blocks = slabs.free_blocks,
         .large = mapped > other ? mapped - other : 0,
+        .huge = load_relaxed(&huge_asked_bytes),
+        .huge_waste = huge_waste_bytes(),
+        .huge_pool = load_relaxed(&huge_pool_bytes),
         .metadata = metadata_mapped_bytes(),
         .threads = caches.cache_count,
         .allocations = caches.allocations,

@@ -15,6 +15,9 @@ struct totals {
     size_t slab_asleep; /* of that given back to the system: whole pages, until they are wanted */
     size_t slab_blocks; /* free blocks in slabs */
     size_t large;       /* in large blocks */
+    size_t huge;        /* huge pages were asked for there (thp) */
+    size_t huge_waste;  /* of that free, but perhaps resident with what is in use around it */
+    size_t huge_pool;   /* huge pages of the system's pool (large_os_pages) */
     size_t metadata;    /* the library's own structures */
     size_t threads;     /* that have a cache */
     /* Calls counted with stats=full. A reallocation that moves a block of at most 256 KiB also

@@ -105,6 +105,46 @@ static void test_leaves_locked_memory_alone(void **state) {
     page_heap_free(to, SPAN_DIRTY);
 }
 
+static char dump_flag(const void *address) { /* 'd' if kept out of core dumps, from smaps */
+    FILE *file = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool is_it = false;
+    char flag = '?';
+    while (fgets(line, sizeof line, file)) {
+        uintptr_t start;
+        uintptr_t end;
+        if (sscanf(line, "%zx-%zx ", &start, &end) == 2) {
+            is_it = start <= (uintptr_t)address && (uintptr_t)address < end;
+        } else if (is_it && strncmp(line, "VmFlags:", 8) == 0) {
+            flag = strstr(line, " dd") ? 'd' : '-';
+        }
+    }
+    fclose(file);
+    return flag;
+}
+
+/* Purged pages are not dumped, until they are used again. */
+static void test_core_dumps(void **state) {
+    (void)state;
+    struct span *span = page_heap_allocate(3 * HUGE_SIZE / SLICE_SIZE, HUGE_SIZE);
+    char *bytes = (char *)span->address;
+    memset(bytes, 1, span_size(span));
+    assert_true(mapping_purge(span->address, span_size(span) - SLICE_SIZE));
+    assert_int_equal(*bytes, 0);
+    if (dump_flag(bytes) == '?') {
+        skip(); /* an emulator or a kernel without flags */
+    }
+    assert_int_equal(dump_flag(bytes), 'd');
+    assert_int_equal(dump_flag(bytes + 2 * HUGE_SIZE), '-'); /* not whole */
+    mapping_show(span->address + HUGE_SIZE, span->address + HUGE_SIZE + SLICE_SIZE);
+    assert_int_equal(dump_flag(bytes), 'd');
+    assert_int_equal(dump_flag(bytes + HUGE_SIZE), '-');
+    page_heap_free(span, SPAN_CLEAN);
+    span = page_heap_allocate(3 * HUGE_SIZE / SLICE_SIZE, HUGE_SIZE);
+    assert_int_equal(span->address, (uintptr_t)bytes);
+    page_heap_free(span, SPAN_DIRTY);
+}
+
 static void test_option(void **state) {
     (void)state;
     options.moves = 0;
@@ -119,6 +159,7 @@ int main(void) {
         cmocka_unit_test(test_moves_pages),
         cmocka_unit_test(test_moves_across_cuts),
         cmocka_unit_test(test_leaves_locked_memory_alone),
+        cmocka_unit_test(test_core_dumps),
         cmocka_unit_test(test_option),
     };
     return cmocka_run_group_tests_name("mapping", tests, NULL, NULL);

@@ -178,10 +178,10 @@ static void test_hints(void **state) {
     assert_non_null(bytes);
     bytes[17] = 'h';
     errno = ERRNO_MARK;
-    memory_advise_huge(bytes, size);
+    memory_advise_huge(bytes, size, true);
     memory_populate(bytes, size);
     memory_populate((void *)(uintptr_t)memory_page_size(), size);
-    memory_advise_huge(bytes + 1, size);
+    memory_advise_huge(bytes + 1, size, true);
     assert_int_equal(errno, ERRNO_MARK);
     assert_int_equal(bytes[17], 'h');
     bytes[17] = 0;

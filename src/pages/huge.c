@@ -1,0 +1,206 @@
+/* huge.c - see huge.h. */
+#include "pages/huge.h"
+
+#include "base/bits.h"
+#include "base/print.h"
+#include "os/machine.h"
+#include "os/memory.h"
+#include "os/process.h"
+#include "os/text_file.h"
+#include "pages/mapping.h"
+#include "pages/page_heap.h"
+#include "settings/options.h"
+
+enum {
+    HEAP_SIZE_MIN = 16 << 20, /* resident: smaller heaps get no huge pages */
+    GROWTH_UNASKED = 2 << 20, /* mapped: until then the system's setting does not matter */
+    SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
+    DENSE_SAMPLES = 15,       /* of them resident in a dense one */
+    PROBE_INTERVAL = 8,       /* one range in so many goes without, to see what is touched of it */
+    STALL_US = 3000,          /* a fault that takes longer is a stall */
+    FIRST_PAUSE = 8,          /* ranges without huge pages after the first stall */
+    PAUSE_MAX = 1024,
+};
+
+/* One for each kind of span. */
+struct judgement {
+    _Atomic uintptr_t start; /* (atomic: hint) the range considered last, or 0 */
+    _Atomic uintptr_t end;   /* (atomic: hint) */
+    _Atomic uint32_t count;  /* (atomic: hint) of ranges that were to be huge */
+};
+
+_Atomic size_t huge_asked_bytes;
+_Atomic size_t huge_pool_bytes;
+
+static struct judgement of_small;
+static struct judgement of_large;
+static _Atomic uint32_t pause_left; /* (atomic: hint) ranges to go without huge pages */
+static _Atomic uint32_t next_pause; /* (atomic: hint) after the next stall */
+
+/* Whether the system gives huge pages to everybody: "[always] madvise never". */
+static bool is_system_generous(void) {
+    struct text_file file;
+    if (!text_file_open(&file, "/sys/kernel/mm/transparent_hugepage/enabled")) {
+        return false;
+    }
+    bool is_generous = text_file_byte(&file) == '[';
+    text_file_close(&file);
+    return is_generous;
+}
+
+void huge_note_growth(uintptr_t start, size_t size, size_t mapped_bytes) {
+    static _Atomic uint8_t system; /* (atomic: any thread finds the same) 0 unknown, 1 no, 2 yes */
+    if (options.thp == THP_ALWAYS) {
+        memory_advise_huge((void *)start, size, true);
+        return;
+    }
+    if (mapped_bytes < GROWTH_UNASKED) {
+        return;
+    }
+    if (load_relaxed(&system) == 0) {
+        store_relaxed(&system, is_system_generous() ? 2 : 1);
+    }
+    if (load_relaxed(&system) == 2) {
+        memory_advise_huge((void *)start, size, false);
+    }
+}
+
+/* Says once what became of large_os_pages: when it fails, and on demand when it works. */
+static void report_pool(bool done, size_t size) {
+    static _Atomic bool is_reported[2]; /* (atomic: hint) failure, success */
+    if (load_relaxed(&is_reported[done]) || (done && !options.verbose)) {
+        return;
+    }
+    store_relaxed(&is_reported[done], true);
+    char line[192];
+    struct print out = print_to(line, sizeof line);
+    print_text(&out,
+               done ? "primalloc: large_os_pages: the first " : "primalloc: large_os_pages: ");
+    print_decimal(&out, size >> 20);
+    print_text(&out, done ? " MiB of the heap are huge pages of the system's pool\n"
+                          : " MiB are not free in the system's pool (vm.nr_hugepages); the heap "
+                            "goes on with ordinary pages\n");
+    process_write_error(line, out.length);
+}
+
+uintptr_t huge_map_pool(size_t size) {
+    void *pages = memory_map_pool(size);
+    report_pool(pages != NULL, size);
+    if (pages) {
+        add_relaxed(&huge_pool_bytes, size);
+    }
+    return (uintptr_t)pages;
+}
+
+/* Whether nearly all of the range considered last is resident by now. */
+static bool is_last_dense(const struct judgement *judgement) {
+    uintptr_t start = load_relaxed(&judgement->start);
+    uintptr_t end = load_relaxed(&judgement->end);
+    if (start >= end) { /* none, or another thread is between the two */
+        return false;
+    }
+    size_t step = bits_round_down((end - start) / SAMPLES, memory_page_size());
+    unsigned resident = 0;
+    for (size_t i = 0; i < SAMPLES; i++) {
+        resident += memory_resident((void *)(start + step * i), memory_page_size()) != 0;
+    }
+    return resident >= DENSE_SAMPLES;
+}
+
+static bool is_pausing(void) {
+    uint32_t left = load_relaxed(&pause_left);
+    store_relaxed(&pause_left, left ? left - 1 : 0);
+    return left != 0;
+}
+
+static void pause_after_stall(void) {
+    uint32_t pause = (uint32_t)bits_max(load_relaxed(&next_pause), FIRST_PAUSE);
+    store_relaxed(&pause_left, pause);
+    store_relaxed(&next_pause, (uint32_t)bits_min((size_t)pause * 2, PAUSE_MAX));
+}
+
+static void ask_for(uintptr_t start, uintptr_t end) {
+    if (!memory_advise_huge((void *)start, end - start, true)) {
+        return;
+    }
+    mapping_note_cut(start, end);
+    span_set_marks(start, end, MARK_HUGE, true);
+    add_relaxed(&huge_asked_bytes, end - start);
+    uint64_t before = machine_thread_time_us();
+    *(volatile char *)start = 0; /* it is zero */
+    if (machine_thread_time_us() - before > STALL_US) {
+        pause_after_stall();
+    }
+}
+
+static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end) {
+    bool is_wanted = page_heap_resident_bytes() >= HEAP_SIZE_MIN && is_last_dense(judgement) &&
+                     add_relaxed(&judgement->count, 1) % PROBE_INTERVAL != PROBE_INTERVAL - 1;
+    store_relaxed(&judgement->start, start);
+    store_relaxed(&judgement->end, end);
+    if (is_wanted && !is_pausing() && mapping_may_cut()) {
+        ask_for(start, end);
+    }
+}
+
+void huge_consider_small(const struct span *span, uintptr_t clean_end) {
+    uintptr_t start = bits_round_up(span->address, HUGE_SIZE);
+    if (PRIM_UNLIKELY(start < span_end(span)) && start + HUGE_SIZE <= clean_end &&
+        options.thp == THP_AUTO) {
+        consider(&of_small, start, start + HUGE_SIZE);
+    }
+}
+
+void huge_consider_large(uintptr_t address, uintptr_t end) {
+    uintptr_t start = bits_round_up(address, HUGE_SIZE);
+    end = bits_round_down(end, HUGE_SIZE);
+    if (start < end && options.thp == THP_AUTO) {
+        consider(&of_large, start, end);
+    }
+}
+
+/* What is done with a free part of a huge page that is in use in part; returns bytes. */
+typedef size_t part_visitor(uintptr_t address, size_t size);
+
+static size_t visit_block(part_visitor *visit, const struct span *span, uintptr_t block) {
+    uintptr_t low = bits_max(span->address, block);
+    uintptr_t high = bits_min(span_end(span), block + HUGE_SIZE);
+    bool is_part = high - low < HUGE_SIZE && span_has_mark(block, MARK_HUGE);
+    return is_part ? visit(low, high - low) : 0;
+}
+
+/* A clean span has such parts at its ends only. */
+static size_t visit_parts(part_visitor *visit) {
+    size_t bytes = 0;
+    size_t slices = SIZE_MAX;
+    uintptr_t address = 0;
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    for (struct span *span; (span = extent_set_before(&page_heap.clean, slices, address));) {
+        uintptr_t first = bits_round_down(span->address, HUGE_SIZE);
+        uintptr_t last = bits_round_down(span_end(span) - 1, HUGE_SIZE);
+        bytes += visit_block(visit, span, first);
+        bytes += last > first ? visit_block(visit, span, last) : 0;
+        slices = span->slice_count;
+        address = span->address;
+    }
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    return bytes;
+}
+
+static size_t count_part(uintptr_t address, size_t size) {
+    (void)address;
+    return size;
+}
+
+static size_t return_part(uintptr_t address, size_t size) {
+    size_t resident = memory_resident((void *)address, size);
+    return resident && memory_purge((void *)address, size) ? resident : 0;
+}
+
+size_t huge_waste_bytes(void) {
+    return visit_parts(count_part);
+}
+
+size_t huge_return_waste(void) {
+    return load_relaxed(&huge_asked_bytes) ? visit_parts(return_part) : 0;
+}

@@ -1,0 +1,148 @@
+#include "pages/huge.h"
+
+#include "base/bits.h"
+#include "os/memory.h"
+#include "pages/page_heap.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+enum { BLOCK = HUGE_SIZE / SLICE_SIZE };
+
+/* Whether the kernel gives huge pages to who asks. */
+static bool has_huge_pages(void) {
+    char *pages = memory_map(2 * HUGE_SIZE);
+    bool agrees = memory_advise_huge(pages, 2 * HUGE_SIZE, true);
+    char *block = (char *)bits_round_up((uintptr_t)pages, HUGE_SIZE);
+    *block = 1;
+    bool is_huge = unit_resident(block, HUGE_SIZE) == HUGE_SIZE;
+    memory_unmap(pages, 2 * HUGE_SIZE);
+    return agrees && is_huge;
+}
+
+static struct span *take(size_t slice_count) {
+    struct span *span = page_heap_allocate(slice_count, 0);
+    CHECK(span != NULL && span->is_zero, "no fresh memory");
+    return span;
+}
+
+static void touch(const struct span *span) {
+    memset((void *)span->address, 1, span_size(span));
+}
+
+/* What large.c does: whole blocks of a span without pages. */
+static void consider(const struct span *span) {
+    huge_consider_large(span->address, span_end(span));
+}
+
+static bool is_asked_for(const struct span *span) {
+    return span_has_mark(bits_round_up(span->address, HUGE_SIZE), MARK_HUGE);
+}
+
+/* A heap that is no longer small; the first ranges find no evidence. */
+static void grow_heap(void) {
+    struct span *span = take(16 * BLOCK);
+    touch(span);
+}
+
+static void test_small_heap_gets_none(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* 2 times 2 MiB: dense, but the heap is small */
+        struct span *span = take(2 * BLOCK);
+        consider(span);
+        assert_false(is_asked_for(span));
+        touch(span);
+    }
+    assert_int_equal(load_relaxed(&huge_asked_bytes), 0);
+}
+
+static void test_dense_use_earns_them(void **state) {
+    (void)state;
+    unsigned asked = 0;
+    grow_heap();
+    for (int i = 0; i < 8; i++) { /* one of eight is a probe, and a stall may stop it early */
+        struct span *span = take(4 * BLOCK);
+        size_t before = unit_resident((void *)span->address, span_size(span));
+        assert_int_equal(before, 0);
+        consider(span);
+        if (is_asked_for(span)) {
+            asked++;
+            assert_int_equal(*(char *)bits_round_up(span->address, HUGE_SIZE), 0);
+        }
+        touch(span);
+    }
+    if (has_huge_pages()) {
+        assert_true(asked >= 1);
+        assert_true(asked < 8);
+        assert_true(load_relaxed(&huge_asked_bytes) >= HUGE_SIZE);
+    }
+}
+
+static void test_sparse_use_does_not(void **state) {
+    (void)state;
+    struct span *sparse = take(8 * BLOCK); /* whatever becomes of this one */
+    consider(sparse);
+    for (int i = 0; i < 10; i++) {
+        struct span *span = take(8 * BLOCK);
+        *(char *)span->address = 1;
+        consider(span);
+        if (i > 1) { /* its predecessors were touched at one page, or at one huge page, of eight */
+            assert_false(is_asked_for(span));
+        }
+    }
+}
+
+/* Small spans fill blocks one after the other: who begins one may earn a huge page for it. */
+static void test_small_spans(void **state) {
+    (void)state;
+    size_t before = load_relaxed(&huge_asked_bytes);
+    for (int i = 0; i < 16 * BLOCK; i++) {
+        touch(take(1));
+    }
+    if (has_huge_pages()) {
+        assert_true(load_relaxed(&huge_asked_bytes) > before);
+    }
+    assert_true(huge_waste_bytes() <= 2 * HUGE_SIZE);
+}
+
+static void test_never(void **state) {
+    (void)state;
+    size_t before = load_relaxed(&huge_asked_bytes);
+    options.thp = THP_NEVER;
+    for (int i = 0; i < 4; i++) {
+        struct span *span = take(4 * BLOCK);
+        consider(span);
+        touch(span);
+    }
+    options.thp = THP_AUTO;
+    assert_int_equal(load_relaxed(&huge_asked_bytes), before);
+}
+
+static void ask_pool(const void *argument) {
+    (void)argument;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(huge_map_pool((size_t)1 << 46), 0); /* more than any pool has */
+    }
+}
+
+static void test_empty_pool_is_reported_once(void **state) {
+    (void)state;
+    char text[512];
+    unit_capture_errors(text, sizeof text, ask_pool, NULL);
+    assert_non_null(strstr(text, "large_os_pages: 67108864 MiB are not free"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    assert_int_equal(load_relaxed(&huge_pool_bytes), 0);
+}
+
+int main(void) {
+    options.purge = 0;
+    options.moves = 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_heap_gets_none),
+        cmocka_unit_test(test_dense_use_earns_them),
+        cmocka_unit_test(test_sparse_use_does_not),
+        cmocka_unit_test(test_small_spans),
+        cmocka_unit_test(test_never),
+        cmocka_unit_test(test_empty_pool_is_reported_once),
+    };
+    return cmocka_run_group_tests_name("huge", tests, NULL, NULL);
+}
