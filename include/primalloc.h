@@ -13,6 +13,7 @@
 #define PRIMALLOC_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -95,6 +96,63 @@ int prim_malloc_info(int options, FILE *stream);
 
 /* malloc_stats(3). Prints a summary on standard error. */
 void prim_malloc_stats(void);
+
+/* Options. docs/options.md lists them: the environment sets each before the program starts, and
+ * those that it says can change are set here while threads run. The calling thread sees a change at
+ * once, others at their next slow call. Functions that return int return 0, or -1 with errno ENOENT
+ * (no such option), EINVAL (no such value, or a text where a number is meant) or EPERM (this option
+ * is only read at start). */
+#define PRIM_OPTION_AUTO UINT64_MAX /* the value of an AUTO_SIZE left to the library */
+enum prim_option_type {
+    PRIM_OPTION_BOOL,      /* 0 or 1 */
+    PRIM_OPTION_SIZE,      /* a number; of bytes if the unit says so */
+    PRIM_OPTION_AUTO_SIZE, /* the same, or PRIM_OPTION_AUTO */
+    PRIM_OPTION_TIME_MS,   /* milliseconds */
+    PRIM_OPTION_CHOICE,    /* an index into the words of the unit, which bars separate */
+    PRIM_OPTION_TEXT,      /* has no number */
+};
+enum prim_option_source {
+    PRIM_OPTION_FROM_DEFAULT,
+    PRIM_OPTION_FROM_GLIBC_VARIABLE, /* MALLOC_... */
+    PRIM_OPTION_FROM_GLIBC_TUNABLES,
+    PRIM_OPTION_FROM_LIST,     /* PRIMALLOC_OPTIONS */
+    PRIM_OPTION_FROM_VARIABLE, /* PRIMALLOC_NAME */
+    PRIM_OPTION_FROM_MALLOPT,
+    PRIM_OPTION_FROM_PROGRAM, /* prim_option_set */
+};
+struct prim_option {
+    const char *name;
+    const char *unit;
+    const char *sentence; /* what it does */
+    enum prim_option_type type;
+    enum prim_option_source source;
+    int can_change; /* not 0: prim_option_set may set it */
+    uint64_t value, initial, minimum, maximum;
+    const char *text; /* the value of a TEXT, or NULL */
+};
+typedef void prim_option_visit(const struct prim_option *option, void *context);
+
+int prim_option_get(const char *name, uint64_t *value);
+int prim_option_set(const char *name, uint64_t value);
+
+/* The value as a person writes it: "64 MiB", "auto". What does not fit into size bytes, the closing
+ * zero included, is cut off. Setting takes what the environment takes: "64M", "on". */
+int prim_option_get_text(const char *name, char *text, size_t size);
+int prim_option_set_text(const char *name, const char *text);
+
+/* Calls visit, if it is not NULL, for each option in the order of the table; returns their number.
+ * The texts live as long as the process. */
+size_t prim_option_list(prim_option_visit *visit, void *context);
+
+/* Where statistics are printed instead of standard error; NULL: there again. To be set before other
+ * threads print. The text does not end in a zero. */
+typedef void prim_output(const char *text, size_t length, void *context);
+void prim_output_set(prim_output *output, void *context);
+
+/* Who hears of errors instead of standard error (option show_errors): ENOMEM when memory ran out,
+ * EINVAL for a pointer that is not ours, with one line of text. It may allocate. NULL: nobody. */
+typedef void prim_error(int error, const char *message, void *context);
+void prim_error_set(prim_error *error, void *context);
 
 #ifdef __cplusplus
 }

@@ -113,5 +113,5 @@ PRIM_EXPORT void prim_malloc_stats(void) {
     print_row(&out, "huge pages of the system's pool", totals.huge_pool);
     print_row(&out, "metadata", totals.metadata);
     print_row(&out, "threads with a cache", totals.threads);
-    process_write_error(buffer, out.length);
+    process_write_output(buffer, out.length);
 }

@@ -65,7 +65,7 @@ __attribute__((constructor(101))) static void start(void) {
     if (preload) {
         leave_preload(preload);
     }
-    if (options.verbose) {
+    if (option_now(verbose)) {
         greet();
         report_settings();
     }
@@ -79,7 +79,7 @@ __attribute__((destructor(101))) static void finish(void) {
     struct print out = print_to(line, sizeof line);
     totals_print_calls(&out);
     if (options.show_stats) {
-        process_write_error(line, out.length);
+        process_write_output(line, out.length);
     }
     if (options.stats_output) {
         process_append_to_file(options.stats_output, line, out.length);

@@ -4,18 +4,19 @@
 #include <errno.h>
 
 #include "base/atomics.h"
+#include "objects/complaint.h"
 
 static _Atomic uint64_t pointers_met; /* (atomic: counter) */
 
 void foreign_release(void *pointer) {
-    (void)pointer;
     add_relaxed(&pointers_met, 1);
+    complaint_foreign("free", pointer);
 }
 
 void *foreign_reallocate(void *pointer, size_t size) {
-    (void)pointer;
     (void)size;
     add_relaxed(&pointers_met, 1);
+    complaint_foreign("realloc", pointer);
     errno = ENOMEM;
     return NULL;
 }

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "objects/allocate.h"
+#include "objects/complaint.h"
 #include "objects/foreign.h"
 #include "objects/heap.h"
 #include "objects/large.h"
@@ -16,7 +17,8 @@
 #include "pages/page_heap.h"
 #include "settings/options.h"
 
-PRIM_INLINE void *fail(void) {
+static PRIM_COLD void *fail(size_t size) {
+    complaint_memory(size);
     errno = ENOMEM;
     return NULL;
 }
@@ -89,7 +91,7 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class) {
         block = cache ? pop(cache, object_class) : allocate_from_slabs(object_class);
     } while (PRIM_UNLIKELY(!block) && make_room());
     if (PRIM_UNLIKELY(!block)) {
-        return fail();
+        return fail(size_classes[object_class].size);
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
         see_allocation(block, size_classes[object_class].size);
@@ -111,7 +113,7 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
         block = large_allocate(size, alignment, is_zero);
     } while (PRIM_UNLIKELY(!block) && make_room());
     if (PRIM_UNLIKELY(!block)) {
-        return fail();
+        return fail(size);
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
         see_allocation(block, is_zero ? 0 : usable_size(block));

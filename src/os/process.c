@@ -9,6 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/atomics.h"
+
+static _Atomic(process_output *) output_function; /* (atomic: output) NULL: standard error */
+static _Atomic(void *) output_context;            /* (atomic: hint) published with the function */
+
 char **process_environment(void) {
     return getauxval(AT_SECURE) ? NULL : environ;
 }
@@ -31,6 +36,20 @@ void process_write_error(const char *text, size_t length) {
     ssize_t written = write(STDERR_FILENO, text, length);
     (void)written; /* a closed standard error is the user's choice */
     errno = saved_errno;
+}
+
+void process_set_output(process_output *output, void *context) {
+    store_relaxed(&output_context, context);
+    store_release(&output_function, output); /* order pair: output */
+}
+
+void process_write_output(const char *text, size_t length) {
+    process_output *output = load_acquire(&output_function); /* order pair: output */
+    if (output) {
+        output(text, length, load_relaxed(&output_context));
+    } else {
+        process_write_error(text, length);
+    }
 }
 
 void process_append_to_file(const char *path, const char *text, size_t length) {

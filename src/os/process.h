@@ -12,6 +12,12 @@ void process_forget_variable(const char *name);
 
 /* Writes the whole text to standard error, or appends it to a file, in one system call. */
 void process_write_error(const char *text, size_t length);
+/* The same to standard error, or to whom the program has named: for text that no lock of ours is
+ * held for. Whoever sets a function does so before other threads print. */
+typedef void process_output(const char *text, size_t length, void *context);
+void process_set_output(process_output *output, void *context);
+void process_write_output(const char *text, size_t length);
+
 void process_append_to_file(const char *path, const char *text, size_t length);
 
 unsigned process_id(void);

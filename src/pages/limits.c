@@ -13,14 +13,16 @@ enum { SLACK_DIVISOR = 256, SLACK_MAX = 1 << 20 };
 struct limits limits = {.group = LIMITS_NONE};
 
 static size_t soft_limit(void) {
-    if (options.soft_limit == OPTION_AUTO) {
+    uint64_t limit = option_now(soft_limit);
+    if (limit == OPTION_AUTO) {
         return load_relaxed(&limits.group);
     }
-    return options.soft_limit ? options.soft_limit : LIMITS_NONE;
+    return limit ? limit : LIMITS_NONE;
 }
 
 bool limits_allow(size_t resident_bytes) {
-    return options.hard_limit == 0 || resident_bytes <= options.hard_limit;
+    uint64_t limit = option_now(hard_limit);
+    return limit == 0 || resident_bytes <= limit;
 }
 
 bool limits_would_press(size_t resident_bytes) {
@@ -48,7 +50,7 @@ void limits_look_now(const char *root) {
 }
 
 void limits_note_growth(size_t mapped_bytes) {
-    if (mapped_bytes > LIMITS_LOOK_SIZE && options.soft_limit == OPTION_AUTO) {
+    if (mapped_bytes > LIMITS_LOOK_SIZE && option_now(soft_limit) == OPTION_AUTO) {
         store_relaxed(&limits.is_look_due, true);
     }
 }

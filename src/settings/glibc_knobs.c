@@ -178,7 +178,7 @@ bool glibc_knobs_mallopt(int parameter, int value) {
         return wide < knob->minimum; /* as glibc: it ignores an arena_max of 0 without a word */
     }
     set(knob, wide, SOURCE_MALLOPT);
-    if (options.verbose && knob->action == ACTION_SETS) {
+    if (option_now(verbose) && knob->action == ACTION_SETS) {
         report_change(&option_rows[knob->option]);
     }
     return true;

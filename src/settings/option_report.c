@@ -127,6 +127,9 @@ static void print_source(struct print *out, const struct option_row *row) {
     case SOURCE_MALLOPT:
         print_text(out, "mallopt");
         break;
+    case SOURCE_PROGRAM:
+        print_text(out, "prim_option_set");
+        break;
     }
 }
 

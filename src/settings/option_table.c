@@ -7,14 +7,15 @@
 #include "settings/option_value.h"
 
 struct options options = {
-#define OPTION(name, type, initial, minimum, maximum, unit, sentence) .name = initial,
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) .name = initial,
 #include "settings/options.def"
 #undef OPTION
 };
 
 const struct option_row option_rows[OPTION_COUNT] = {
-#define OPTION(name, type, initial, minimum, maximum, unit, sentence) \
-    {#name, unit, sentence, offsetof(struct options, name), TYPE_##type, initial, minimum, maximum},
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence)                \
+    {#name,   unit,    sentence, offsetof(struct options, name), TYPE_##type, WHEN_##when, \
+     initial, minimum, maximum},
 #include "settings/options.def"
 #undef OPTION
 };
@@ -64,7 +65,7 @@ const struct option_row *option_row_nearest(const char *name, size_t length) {
 
 static bool take_over(const struct option_row *row, enum option_source source) {
     _Atomic uint8_t *before = &option_sources[row - option_rows];
-    if (load_relaxed(before) > source) {
+    if (load_relaxed(before) > source && source < SOURCE_MALLOPT) {
         return false;
     }
     store_relaxed(before, (uint8_t)source);

@@ -15,6 +15,9 @@ enum option_type {
     TYPE_TEXT,
 };
 
+/* When an option may be set. */
+enum option_when { WHEN_START, WHEN_ANY_TIME };
+
 /* One row of the table. Text fields are arrays, not pointers, so that the table needs no relocation
  * and its pages stay shared and untouched until somebody sets an option. */
 struct option_row {
@@ -23,13 +26,14 @@ struct option_row {
     char sentence[88];
     uint16_t offset; /* of the value in struct options */
     uint8_t type;    /* enum option_type */
+    uint8_t when;    /* enum option_when */
     uint64_t initial;
     uint64_t minimum;
     uint64_t maximum;
 };
 
 enum option_index {
-#define OPTION(name, type, initial, minimum, maximum, unit, sentence) OPTION_INDEX_##name,
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) OPTION_INDEX_##name,
 #include "settings/options.def"
 #undef OPTION
     OPTION_COUNT
@@ -37,7 +41,8 @@ enum option_index {
 
 extern PRIM_HIDDEN const struct option_row option_rows[OPTION_COUNT];
 
-/* Where an option's value came from; a later one of these overrides an earlier one. */
+/* Where an option's value came from; a later one of these overrides an earlier one, but the last
+ * two are equal: there the later call wins. */
 enum option_source {
     SOURCE_DEFAULT,
     SOURCE_GLIBC_VARIABLE,
@@ -45,6 +50,7 @@ enum option_source {
     SOURCE_LIST,
     SOURCE_VARIABLE,
     SOURCE_MALLOPT,
+    SOURCE_PROGRAM,
 };
 
 extern PRIM_HIDDEN _Atomic uint8_t option_sources[OPTION_COUNT]; /* (atomic: hint) of each value */

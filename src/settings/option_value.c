@@ -106,6 +106,13 @@ bool option_parse(const struct option_row *row, const char *text, size_t length,
            *value <= row->maximum;
 }
 
+bool option_accepts(const struct option_row *row, uint64_t value) {
+    if (row->type == TYPE_AUTO_SIZE && value == OPTION_AUTO) {
+        return true;
+    }
+    return row->type != TYPE_TEXT && value >= row->minimum && value <= row->maximum;
+}
+
 static struct unit unit_for(const struct option_row *row, uint64_t value) {
     bool is_time = row->type == TYPE_TIME_MS;
     const struct unit *units = is_time ? time_units : size_units;

@@ -10,6 +10,9 @@ bool word_is(const char *text, size_t length, const char *word);
 /* Reads a value as the row's type takes it; false when it is malformed or out of range. */
 bool option_parse(const struct option_row *row, const char *text, size_t length, uint64_t *value);
 
+/* Whether a number is a value of the row's: never for a TEXT. */
+bool option_accepts(const struct option_row *row, uint64_t value);
+
 /* The factor of a unit of bytes: 1024 for K, k, KB and KiB, and so on to T; 0 for other text. */
 uint64_t size_unit(const char *text, size_t length);
 

@@ -1,8 +1,8 @@
 /* options.h - what the user may set; the table is options.def.
  *
  * Written by options_read() under the process lock, before a second thread can exist in ordinary
- * programs; read anywhere. Until then every option has its default. mallopt changes those that
- * glibc_knobs.def lists at any time: they are read with option_now(). */
+ * programs; read anywhere. Until then every option has its default. Those of ANY_TIME change while
+ * threads run: they are read with option_now(). */
 #ifndef PRIM_SETTINGS_OPTIONS_H
 #define PRIM_SETTINGS_OPTIONS_H
 
@@ -21,14 +21,14 @@ typedef const char *option_TEXT;
 enum thp_choice { THP_AUTO, THP_ALWAYS, THP_NEVER }; /* options.thp */
 
 struct options {
-#define OPTION(name, type, initial, minimum, maximum, unit, sentence) option_##type name;
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) option_##type name;
 #include "settings/options.def"
 #undef OPTION
 };
 
 extern PRIM_HIDDEN struct options options;
 
-/* An option that mallopt may be changing in another thread. */
+/* An option of ANY_TIME, which another thread may be changing. */
 #define option_now(name) __atomic_load_n(&options.name, __ATOMIC_RELAXED)
 
 /* Whether every call must take the slow door, because something there looks at it. */

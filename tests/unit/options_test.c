@@ -15,7 +15,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define OPTION(name, type, initial, minimum, maximum, unit, sentence) \
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) \
     {#name, type, &options.name, initial, minimum, maximum, unit},
 #include "settings/options.def"
 #undef OPTION
@@ -303,6 +303,7 @@ static void test_settings_tell_their_sources(void **state) {
         "\n  trim_threshold  128 TiB    GLIBC_TUNABLES\n",
         "\n  thp             always     GLIBC_TUNABLES\n",
         "\n  mmap_max        7          mallopt\n",
+        "\n  perturb         9          prim_option_set\n",
     };
     const char *environment[] = {
         "MALLOC_TOP_PAD_=65536", "PRIMALLOC_OPTIONS=purge_delay=2000,stats_output=/tmp/x",
@@ -311,6 +312,7 @@ static void test_settings_tell_their_sources(void **state) {
     forget();
     options_read((char **)(uintptr_t)environment);
     option_set(option_row_named("mmap_max", 8), 7, SOURCE_MALLOPT);
+    option_set(option_row_named("perturb", 7), 9, SOURCE_PROGRAM);
     unit_capture_errors(errors, sizeof errors, print_settings, NULL);
     for (size_t i = 0; i < ARRAY_LENGTH(lines); i++) {
         CHECK(strstr(errors, lines[i]), "no line %s in:\n%s", lines[i], errors);

@@ -97,11 +97,15 @@ def options_document(tree):
         "Sizes take K, M, G and T (powers of 1024; KiB and KB mean the same), times ms, s and\n"
         "min. A name that does not exist or a value out of range is reported in one line on\n"
         "standard error and left out. `PRIMALLOC_OPTIONS=help` prints this table,\n"
-        "`PRIMALLOC_VERBOSE=1` what is set and where. Set-user-ID programs read none of it.\n"),
-        "| option | default | values | what it does |", "|---|---|---|---|"]
+        "`PRIMALLOC_VERBOSE=1` what is set and where. Set-user-ID programs read none of it.\n\n"
+        "A program reads all with `prim_option_get` and `prim_option_list` of primalloc.h; those\n"
+        "that the table says can change, `prim_option_set` sets while threads run.\n"),
+        "| option | default | values | changes | what it does |", "|---|---|---|---|---|"]
     for option in tables.options(tree):
         default, values = option_values(option)
-        lines.append(f"| `{option['name']}` | {default} | {values} | {plain(option['sentence'])} |")
+        changes = {"START": "no", "ANY_TIME": "yes"}[option["when"]]
+        lines.append(f"| `{option['name']}` | {default} | {values} | {changes} "
+                     f"| {plain(option['sentence'])} |")
     return "\n".join(lines + knobs_section(tree)) + "\n"
 
 

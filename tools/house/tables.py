@@ -50,7 +50,7 @@ def entries(text, macro):
 
 
 def options(tree):
-    names = ["name", "type", "default", "minimum", "maximum", "unit", "sentence"]
+    names = ["name", "type", "when", "default", "minimum", "maximum", "unit", "sentence"]
     return [dict(zip(names, fields)) for fields in entries(tree.read(OPTIONS), "OPTION")]
 
 

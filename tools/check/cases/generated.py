@@ -5,7 +5,7 @@ from house.fixture import Case
 
 TABLES = {
     "src/settings/options.def":
-        '/* OPTION(name, ...) */\nOPTION(purge_delay, TIME_MS, 500, 0, 1000, "ms",\n'
+        '/* OPTION(name, ...) */\nOPTION(purge_delay, TIME_MS, START, 500, 0, 1000, "ms",\n'
         '       "how long, (in all),"\n       " pages wait")\n',
     "src/settings/glibc_knobs.def":
         'KNOB(top_pad, "MALLOC_TOP_PAD_", "M_TOP_PAD", -2, SIZE_T, 0, 9, SETS, top_pad, "spare")\n',

@@ -5,7 +5,7 @@ from house.fixture import Case
 TREE = {
     "src/LAYERS": "base\n",
     "src/base/bits.h": "unsigned bits_highest(unsigned long value);\n",
-    "src/settings/options.def": 'OPTION(purge, BOOL, 1, 0, 1, "", "give pages back")\n',
+    "src/settings/options.def": 'OPTION(purge, BOOL, START, 1, 0, 1, "", "give pages back")\n',
     "docs/other.md": "# A heading, with a comma\n",
 }
 

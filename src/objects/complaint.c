@@ -1,0 +1,61 @@
+/* complaint.c - see complaint.h. */
+#include "objects/complaint.h"
+
+#include <errno.h>
+
+#include "base/atomics.h"
+#include "base/print.h"
+#include "os/process.h"
+#include "settings/options.h"
+
+static _Atomic(complaint_function *) told_function; /* (atomic: complaint) */
+static _Atomic(void *) told_context;                /* (atomic: hint) published with the function */
+
+void complaint_set_function(complaint_function *function, void *context) {
+    store_relaxed(&told_context, context);
+    store_release(&told_function, function); /* order pair: complaint */
+}
+
+static bool is_wanted(void) {
+    return load_relaxed(&told_function) || option_now(show_errors);
+}
+
+/* The message has room for one more byte. */
+static PRIM_COLD void complain(int error, struct print *message, _Atomic unsigned *line_count) {
+    complaint_function *function = load_acquire(&told_function); /* order pair: complaint */
+    if (function) {
+        int saved_errno = errno;
+        message->text[message->length] = '\0';
+        function(error, message->text, load_relaxed(&told_context));
+        errno = saved_errno;
+    } else if (add_relaxed(line_count, 1) < COMPLAINT_LINES_MAX) {
+        message->text[message->length] = '\n';
+        process_write_error(message->text, message->length + 1);
+    }
+}
+
+void complaint_memory(size_t size) {
+    static _Atomic unsigned line_count; /* (atomic: counter) */
+    if (is_wanted()) {
+        char text[96];
+        struct print out = print_to(text, sizeof text - 1);
+        print_text(&out, "primalloc: no memory for a block of ");
+        print_decimal(&out, size);
+        print_text(&out, " bytes");
+        complain(ENOMEM, &out, &line_count);
+    }
+}
+
+void complaint_foreign(const char *call, const void *pointer) {
+    static _Atomic unsigned line_count; /* (atomic: counter) */
+    if (is_wanted()) {
+        char text[96];
+        struct print out = print_to(text, sizeof text - 1);
+        print_text(&out, "primalloc: ");
+        print_text(&out, call);
+        print_text(&out, " of ");
+        print_hexadecimal(&out, (uintptr_t)pointer);
+        print_text(&out, ", which is not a block of ours");
+        complain(EINVAL, &out, &line_count);
+    }
+}
