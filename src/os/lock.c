@@ -2,9 +2,10 @@
 #include "os/lock.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "os/futex.h"
 
 /* Critical sections are a few dozen instructions, so a holder that runs is done within this many
  * pauses; a holder that was preempted is not, and its waiters give the processor away. */

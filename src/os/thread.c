@@ -2,7 +2,6 @@
 #include "os/thread.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "os/futex.h"
 
 /* Before glibc 2.34 in a library of its own, which a program without threads does not load. */
 #pragma weak pthread_create
