@@ -5,7 +5,7 @@ DESTDIR ?=
 BUILD   := $(CURDIR)/build
 
 .DEFAULT_GOAL := all
-.PHONY: all library tool bootstrap demo test bench large graphs check prove docs format install clean help
+.PHONY: all library tool amalgamation bootstrap demo test bench large graphs check prove docs format install clean help
 
 all: library tool ## build the library and the command-line tool
 	@tools/summary
@@ -15,6 +15,9 @@ library: ## build the library alone: a C compiler and CMake are enough
 
 tool: ## build the command-line tool alone: needs cargo
 	@tools/build tool $(JOBS)
+
+amalgamation: ## write the library as one C file: build/amalgamation/primalloc.c
+	@tools/amalgamate
 
 demo: ## install what lacks, build, and compare a real program under several allocators
 	@tools/bootstrap build demo
@@ -65,4 +68,4 @@ clean: ## remove everything that was built
 	@rm -rf "$(BUILD)"
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
