@@ -11,7 +11,7 @@ SYSTEM_INCLUDE = re.compile(r"^#include (<[^>]+>)[^\n]*\n", re.MULTILINE)
 GUARD = re.compile(r"#ifndef (PRIM_\w+_H)\n#define \1\n")
 WORD = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
 MEMBER = re.compile(r"\w+(?=\s*(?:\[[^\]]*\])*\s*[;,:])")
-KEYWORDS = {"enum", "struct", "union", "void", "_Atomic", "static", "const"}
+KEYWORD = re.compile(r"enum|struct|union|void|static|const|_[A-Z]\w*")
 MACRO_CALL = re.compile(r"^[A-Z]{2}[A-Z_]*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)",
                         re.MULTILINE)
 # Weak so that a shared library works without threads; here they bring libc's objects along.
@@ -50,10 +50,6 @@ PROLOGUE = """\
 EPILOGUE = "\n#pragma GCC diagnostic pop\n"
 
 
-def words(text):
-    return set(WORD.findall(strip_c(text)))
-
-
 def without_bodies(code):
     """Stripped C text with what braces hold left out."""
     depth, kept = 0, []
@@ -78,7 +74,7 @@ def file_scope_names(text):
         if declared.strip():
             names |= set(re.findall(r"(\w+)\s*(?:\[[^=]*\]|\([^()]*\))?\s*(?:\{)?\s*$", declared))
             names |= set(re.findall(r"(\w+)\s*\(", declared))
-    return names - KEYWORDS
+    return {name for name in names if not KEYWORD.fullmatch(name)}
 
 
 def shared_names(header):
@@ -124,7 +120,8 @@ class Amalgamation:
                         if Path(path).name != "start_main.c"]
         self.headers = [path for layer in layers
                         for path in tree.files(f"src/{layer}", suffixes={".h", ".def"})]
-        self.words = {path: words(tree.read(path)) for path in self.sources + self.headers}
+        self.names = {path: file_scope_names(tree.read(path))
+                      for path in self.sources + self.headers if not path.endswith(".def")}
         self.system, self.included = {}, set()
 
     def own(self, path):
@@ -153,9 +150,10 @@ class Amalgamation:
     def source(self, path):
         """One file, its private names made its own, its macros gone after it."""
         text = self.own(path)
-        others = set().union(*(self.words[other] for other in self.words if other != path))
-        macros = sorted(set(re.findall(r"^#define (\w+)\(", text, re.MULTILINE)))
-        private = file_scope_names(text) - self.common
+        others = set().union(*(self.names[other] for other in self.names if other != path))
+        macros = sorted(set(re.findall(r"^#define (\w+)", text, re.MULTILINE))
+                        - set(re.findall(r"^#ifndef (\w+)", text, re.MULTILINE)))
+        private = self.names[path] - self.common
         stem = Path(path).stem
         renamed = {name: f"{stem}_c_{name}" for name in private & others}
         text = OWN_INCLUDE.sub(self.include, replace_words(text, renamed))
