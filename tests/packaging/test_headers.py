@@ -1,0 +1,29 @@
+"""The public headers as programs use them."""
+
+import pytest
+
+from conftest import FIXTURES, ROOT, run
+
+LIBRARY = ROOT / "build" / "lib"
+FAMILY = {"malloc", "calloc", "realloc", "reallocarray", "aligned_alloc", "posix_memalign",
+          "malloc_usable_size", "mallinfo2", "strdup", "strndup"}
+
+
+@pytest.mark.parametrize(("compiler", "standard"), [
+    ("gcc", "gnu11"), ("gcc", "gnu2x"), ("g++", "gnu++11"), ("g++", "gnu++20")])
+@pytest.mark.parametrize("way", ["include", "command line"])
+def test_the_override_header_leaves_no_malloc(tmp_path, compiler, standard, way):
+    source = tmp_path / ("override.cc" if compiler == "g++" else "override.c")
+    text = (FIXTURES / "override.c").read_text()
+    options = []
+    if way == "command line":
+        text = text.replace('#include "primalloc-override.h"\n', "")
+        options = ["-include", "primalloc-override.h"]
+    source.write_text(text)
+    run(compiler, f"-std={standard}", "-O1", "-fno-builtin", "-Wall", "-Wextra", "-Werror",
+        f"-I{ROOT}/include", *options, "-c", source, "-o", tmp_path / "override.o")
+    undefined = set(run("nm", "-u", tmp_path / "override.o").split())
+    assert undefined & FAMILY == set()
+    run(compiler, tmp_path / "override.o", LIBRARY / "libprimalloc_prefixed.a", "-pthread",
+        "-o", tmp_path / "override")
+    assert run(tmp_path / "override") == "override: good\n"
