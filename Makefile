@@ -5,7 +5,7 @@ DESTDIR ?=
 BUILD   := $(CURDIR)/build
 
 .DEFAULT_GOAL := all
-.PHONY: all library tool amalgamation bootstrap demo test bench large graphs check prove docs format install clean help
+.PHONY: all library tool amalgamation deb bootstrap demo test bench large graphs check prove docs format install clean help
 
 all: library tool ## build the library and the command-line tool
 	@tools/summary
@@ -63,6 +63,9 @@ format: ## lay out the source as the house style wants it
 
 install: all ## copy library, headers, tool and manual pages below DESTDIR/PREFIX
 	@DESTDIR="$(DESTDIR)" tools/install "$(PREFIX)"
+
+deb: tool ## build Debian packages: build/deb/*.deb
+	@tools/deb
 
 clean: ## remove everything that was built
 	@rm -rf "$(BUILD)"

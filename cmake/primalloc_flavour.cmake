@@ -70,7 +70,10 @@ endfunction()
 function(primalloc_shared target flavour)
     primalloc_flavour_objects(objects ${flavour} TRUE)
     add_library(${target} SHARED ${objects} $<TARGET_OBJECTS:primalloc_shared_objects_${flavour}>)
-    target_link_options(${target} PRIVATE ${PRIMALLOC_LINK_OPTIONS})
+    target_link_options(${target} PRIVATE ${PRIMALLOC_LINK_OPTIONS}
+                        "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/primalloc.map")
+    set_target_properties(${target} PROPERTIES
+                          LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/primalloc.map")
     target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS}) # where dlsym is not in libc
     primalloc_finish_library(${target})
 endfunction()

@@ -1,12 +1,36 @@
-# What `make install` and a package put on a system: libraries, headers and the pkg-config file.
-install(TARGETS primalloc primalloc_static primalloc_prefixed
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# What `make install` and a package put on a system: libraries, headers, and what CMake and pkg-config
+# need to find them.
+include(CMakePackageConfigHelpers)
+set(PRIMALLOC_CMAKE_DIRECTORY "${CMAKE_INSTALL_LIBDIR}/cmake/primalloc")
+
+set_target_properties(primalloc_static PROPERTIES EXPORT_NAME static)
+set_target_properties(primalloc_prefixed PROPERTIES EXPORT_NAME prefixed)
+install(TARGETS primalloc EXPORT primalloc_targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime
+        NAMELINK_COMPONENT development)
+install(TARGETS primalloc_static primalloc_prefixed EXPORT primalloc_targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        COMPONENT development)
+install(EXPORT primalloc_targets NAMESPACE primalloc:: FILE primalloc-targets.cmake
+        DESTINATION ${PRIMALLOC_CMAKE_DIRECTORY} COMPONENT development)
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/primalloc-config.cmake.in"
+                              "${PROJECT_BINARY_DIR}/primalloc-config.cmake"
+                              INSTALL_DESTINATION ${PRIMALLOC_CMAKE_DIRECTORY})
+# Before 1.0 a minor version may break what the one before promised.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/primalloc-config-version.cmake"
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/primalloc-config.cmake"
+              "${PROJECT_BINARY_DIR}/primalloc-config-version.cmake"
+        DESTINATION ${PRIMALLOC_CMAKE_DIRECTORY} COMPONENT development)
+
 # The prefix is found from where the file lies, so that what is installed can be moved as a whole.
 file(RELATIVE_PATH PRIMALLOC_PKGCONFIG_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(PREPEND PRIMALLOC_PKGCONFIG_PREFIX "\${pcfiledir}/")
-configure_file("${PROJECT_SOURCE_DIR}/cmake/primalloc.pc.in"
-               "${PROJECT_BINARY_DIR}/primalloc.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/primalloc.pc"
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name primalloc primalloc-prefixed)
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in"
+                   "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/${name}.pc"
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+endforeach()

@@ -7,7 +7,7 @@ from house.report import Outcome
 
 CONFIGURE = ["cmake", "-S", ".", "-B", "build/cmake-warnings", "-DPRIMALLOC_WERROR=ON",
              "-DPRIMALLOC_BUILD_TESTS=ON"]
-TARGETS = ["products", "primalloc_checked", "primalloc_prefixed_tsan"]
+TARGETS = ["primalloc_products", "primalloc_checked", "primalloc_prefixed_tsan"]
 
 
 def check(tree):

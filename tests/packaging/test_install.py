@@ -1,0 +1,120 @@
+"""What `make install` and `make deb` put on a system, and the examples built from there."""
+
+import re
+import shutil
+
+import pytest
+
+from conftest import ROOT, need, run
+
+EXAMPLES = ROOT / "examples"
+VERSION = (ROOT / "VERSION").read_text().strip()
+WORDS = ("a", "b", "a")
+ANSWER = {"1 b", "2 a"}
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """A prefix that DESTDIR put elsewhere than where it was said to be."""
+    stage = tmp_path_factory.mktemp("stage")
+    run("tools/install", "/opt/primalloc", "library", DESTDIR=str(stage))
+    return stage / "opt" / "primalloc"
+
+
+def counts(program, **environment):
+    """The first line of an example program, after its answer was seen to be right."""
+    first, *answer = run(program, *WORDS, **environment).splitlines()
+    assert set(answer) == ANSWER
+    return first
+
+
+def build(source, folder, *options):
+    run("cmake", "-S", source, "-B", folder, *options)
+    run("cmake", "--build", folder, "--parallel", "2")
+    return folder
+
+
+def needed(program):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", program))
+
+
+def test_cmake_finds_the_package(installed, tmp_path):
+    folder = build(EXAMPLES / "c", tmp_path, f"-DCMAKE_PREFIX_PATH={installed}")
+    assert "libprimalloc.so.0" in needed(folder / "words")
+    for program in ("words", "words_static", "words_prefixed"):
+        assert counts(folder / program) == f"primalloc {VERSION} serves malloc"
+    for program in ("words_static", "words_prefixed"):
+        assert "libprimalloc.so.0" not in needed(folder / program)
+    assert "malloc" in run("nm", folder / "words_static").split()
+    names = run("nm", folder / "words_prefixed")
+    assert not re.search(r" T malloc$", names, re.MULTILINE)
+    assert not re.search(r" U (malloc|free)(@|$)", names, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("asked", "is_right"), [(VERSION, True), ("0.0.1", False), ("9.0", False)])
+def test_cmake_compares_versions(installed, tmp_path, asked, is_right):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(asks LANGUAGES C)\n"
+        f"find_package(primalloc {asked} QUIET)\n"
+        "if(NOT TARGET primalloc::primalloc)\nmessage(STATUS \"not found\")\nendif()\n")
+    said = run("cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={installed}")
+    assert ("not found" not in said) == is_right
+
+
+def test_pkg_config_finds_the_package(installed, tmp_path):
+    need("pkg-config", "make")
+    shutil.copytree(EXAMPLES / "c", tmp_path, dirs_exist_ok=True)
+    path = {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
+    run("make", "words", "words_prefixed", cwd=tmp_path, **path)
+    said = counts(tmp_path / "words", LD_LIBRARY_PATH=str(installed / "lib"))
+    assert said == f"primalloc {VERSION} serves malloc"
+    assert counts(tmp_path / "words_prefixed") == f"primalloc {VERSION} serves malloc"
+    assert run("pkg-config", "--modversion", "primalloc", **path).strip() == VERSION
+
+
+def test_fetch_content_of_a_checkout(tmp_path):
+    folder = build(EXAMPLES / "cxx", tmp_path, f"-DPRIMALLOC_SOURCE={ROOT}")
+    assert counts(folder / "words") == f"primalloc {VERSION} serves new"
+    built = {path.name for path in folder.rglob("libprimalloc*")}
+    assert "libprimalloc.a" not in built, "what is not linked is not built"
+
+
+def test_add_subdirectory(tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(holds LANGUAGES C)\n"
+        f"add_subdirectory({ROOT} primalloc)\nadd_executable(words {EXAMPLES}/c/words.c)\n"
+        "target_link_libraries(words PRIVATE primalloc::static)\ninstall(TARGETS words)\n")
+    folder = build(tmp_path, tmp_path / "build")
+    assert counts(folder / "words") == f"primalloc {VERSION} serves malloc"
+    run("cmake", "--install", folder, "--prefix", tmp_path / "prefix")
+    files = {path.name for path in (tmp_path / "prefix").rglob("*") if path.is_file()}
+    assert files == {"words"}, "a project that holds primalloc installs its own files only"
+
+
+def test_malloc_is_replaced_by_a_library_with_versions(installed, tmp_path):
+    """A definition with a version of ours would not serve malloc@GLIBC_2.2.5."""
+    library = installed / "lib" / "libprimalloc.so"
+    versions = run("readelf", "-sW", "--dyn-syms", library)
+    assert re.search(r" malloc$", versions, re.MULTILINE)
+    assert re.search(r" prim_malloc@@PRIMALLOC_0.1$", versions, re.MULTILINE)
+    statistics = tmp_path / "statistics"
+    run("ls", "/", LD_PRELOAD=str(library), PRIMALLOC_STATS="full",
+        PRIMALLOC_STATS_OUTPUT=str(statistics))
+    assert re.search(r"program=ls allocations=[1-9]", statistics.read_text())
+
+
+def test_debian_packages(tmp_path):
+    need("dpkg-deb")
+    packages = {path.rsplit("/", 1)[-1].split("_")[0]: path
+                for path in run("tools/deb", tmp_path / "deb").split()}
+    assert {"libprimalloc0", "libprimalloc-dev"} <= set(packages)
+    for name, path in packages.items():
+        fields = run("dpkg-deb", "--field", path, "Version", "Depends", "Maintainer", "Description")
+        assert f"Version: {VERSION}\n" in fields
+        run("dpkg-deb", "--extract", path, tmp_path / "root")
+    library = next((tmp_path / "root").rglob("libprimalloc.so.0"))
+    assert library.stat().st_size <= 200 << 10
+    root = tmp_path / "root" / "usr"
+    folder = build(EXAMPLES / "c", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={root}")
+    assert counts(folder / "words") == f"primalloc {VERSION} serves malloc"
+    assert counts(folder / "words_static") == f"primalloc {VERSION} serves malloc"
