@@ -2,7 +2,7 @@
 
 import pytest
 
-from conftest import FIXTURES, ROOT, run
+from conftest import FIXTURES, ROOT, need, run
 
 LIBRARY = ROOT / "build" / "lib"
 FAMILY = {"malloc", "calloc", "realloc", "reallocarray", "aligned_alloc", "posix_memalign",
@@ -27,3 +27,22 @@ def test_the_override_header_leaves_no_malloc(tmp_path, compiler, standard, way)
     run(compiler, tmp_path / "override.o", LIBRARY / "libprimalloc_prefixed.a", "-pthread",
         "-o", tmp_path / "override")
     assert run(tmp_path / "override") == "override: good\n"
+
+
+@pytest.mark.parametrize(("compiler", "standard", "options"), [
+    ("g++", "c++11", ()), ("g++", "c++14", ("-DNEW_DELETE",)), ("g++", "c++17", ()),
+    ("g++", "c++20", ("-DNEW_DELETE",)), ("clang++", "c++17", ("-DNEW_DELETE",)),
+    ("clang++", "c++20", ())])
+def test_the_standard_library_on_primalloc(tmp_path, compiler, standard, options):
+    need(compiler)
+    run(compiler, f"-std={standard}", "-fno-builtin", "-pedantic", "-Wall", "-Wextra", "-Werror",
+        *options, f"-I{ROOT}/include", FIXTURES / "standard_library.cc",
+        LIBRARY / "libprimalloc_prefixed.a", "-pthread", "-o", tmp_path / "program")
+    assert run(tmp_path / "program") == "standard library: good\n"
+
+
+@pytest.mark.parametrize("header", ["primalloc.hpp", "primalloc-new-delete.hpp"])
+@pytest.mark.parametrize("standard", ["c++11", "c++20"])
+def test_headers_of_cxx_without_exceptions_and_types(header, standard):
+    run("g++", f"-std={standard}", "-fno-exceptions", "-fno-rtti", "-fsyntax-only", "-pedantic",
+        "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/include", "-x", "c++", ROOT / "include" / header)
