@@ -4,9 +4,14 @@ import re
 
 from house.report import Outcome
 
+CRATE = r'^version\s*=\s*"([^"]+)"'
+LOCK = r'^name = "primalloc"\nversion = "([^"]+)"'
 PLACES = {
-    "cli/Cargo.toml": r'^version\s*=\s*"([^"]+)"',
-    "cli/Cargo.lock": r'^name = "primalloc"\nversion = "([^"]+)"',
+    "cli/Cargo.toml": CRATE,
+    "cli/Cargo.lock": LOCK,
+    "bindings/rust/Cargo.toml": CRATE,
+    "bindings/rust/Cargo.lock": LOCK,
+    "examples/rust/Cargo.lock": LOCK,
     "CHANGELOG.md": r"^## \[(\d[^\]]*)\]",
 }
 HEADER = "include/primalloc.h"

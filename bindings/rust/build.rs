@@ -1,0 +1,82 @@
+//! Compiles the C source of primalloc as its CMake does: one object whose internal names are local,
+//! so that a program takes all of it, constructors included, and no name of it can clash.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+const FLAGS: &[&str] = &[
+    "-std=gnu11",
+    "-fvisibility=hidden",
+    "-ftls-model=initial-exec",
+    "-fexceptions",
+    "-fno-builtin-malloc",
+    "-fno-builtin-calloc",
+    "-fno-builtin-realloc",
+    "-fno-builtin-free",
+];
+const FLAGS_WHERE_KNOWN: &[&str] = &["-fcf-protection=none", "-fno-semantic-interposition"];
+
+fn main() {
+    let crate_root = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let root = crate_root.join("../..");
+    assert!(
+        root.join("src/LAYERS").exists(),
+        "{} holds no source of primalloc: this crate is used by path, from a checkout",
+        root.display()
+    );
+    println!("cargo::rerun-if-changed={}", root.join("src").display());
+    println!("cargo::rerun-if-changed={}", root.join("include").display());
+
+    let mut build = cc::Build::new();
+    build.define("_GNU_SOURCE", None).opt_level(2).pic(true).warnings(false);
+    build.include(root.join("src")).include(root.join("include"));
+    for flag in FLAGS {
+        build.flag(flag);
+    }
+    for flag in FLAGS_WHERE_KNOWN {
+        build.flag_if_supported(flag);
+    }
+    let objects = build.files(sources(&root)).compile_intermediates();
+
+    let merged = PathBuf::from(variable("OUT_DIR")).join("primalloc-merged.o");
+    let compiler = build.get_compiler();
+    run(Command::new(compiler.path()).args(["-r", "-nostdlib", "-o"]).arg(&merged).args(&objects));
+    let objcopy = env::var("OBJCOPY").unwrap_or_else(|_| "objcopy".into());
+    run(Command::new(objcopy).arg("--localize-hidden").arg(&merged));
+    cc::Build::new().object(&merged).compile("primalloc");
+    println!("cargo::rustc-link-lib=pthread");
+    println!("cargo::rustc-link-lib=dl");
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
+}
+
+/// The files of an archive: the standard names only for the feature `override`, and of the two that
+/// learn when main begins the one that is not for shared libraries.
+fn sources(root: &Path) -> Vec<PathBuf> {
+    let layers = fs::read_to_string(root.join("src/LAYERS")).expect("src/LAYERS");
+    let replaces = env::var_os("CARGO_FEATURE_OVERRIDE").is_some();
+    let mut found = Vec::new();
+    for layer in layers.split_whitespace() {
+        let folder = root.join("src").join(layer);
+        for entry in fs::read_dir(&folder).expect("a layer's folder") {
+            let path = entry.expect("an entry of it").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            let is_wanted = name.ends_with(".c")
+                && name != "start_main.c"
+                && (replaces || !name.starts_with("standard_"));
+            if is_wanted {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn run(command: &mut Command) {
+    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(status.success(), "{command:?}: {status}");
+}

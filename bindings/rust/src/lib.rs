@@ -1,0 +1,144 @@
+//! primalloc as the global allocator of a Rust program.
+//!
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: primalloc::Primalloc = primalloc::Primalloc;
+//!
+//! fn main() {
+//!     let text = String::from("from primalloc");
+//!     assert!(unsafe { primalloc::usable_size(text.as_ptr()) } >= text.len());
+//! }
+//! ```
+//!
+//! The crate compiles the C source of the checkout that it lies in; a C compiler and binutils are
+//! enough. `cargo add --path .../bindings/rust` adds it to a program.
+//!
+//! C libraries in the program keep libc's malloc, unless the feature `override` replaces that as well:
+//!
+//! ```toml
+//! primalloc = { path = ".../bindings/rust", features = ["override"] }
+//! ```
+//!
+//! The options of `docs/options.md` are environment variables, as for every program on primalloc.
+#![no_std]
+#![deny(missing_docs)]
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+unsafe extern "C" {
+    fn prim_malloc(size: usize) -> *mut c_void;
+    fn prim_calloc(count: usize, size: usize) -> *mut c_void;
+    fn prim_realloc(block: *mut c_void, size: usize) -> *mut c_void;
+    fn prim_aligned_alloc(alignment: usize, size: usize) -> *mut c_void;
+    fn prim_free(block: *mut c_void);
+    fn prim_malloc_usable_size(block: *mut c_void) -> usize;
+    fn prim_malloc_trim(pad: usize) -> c_int;
+    fn prim_version() -> *const c_char;
+}
+
+/// The allocator: a type without state, for `#[global_allocator]` and for direct calls.
+///
+/// ```
+/// use std::alloc::{GlobalAlloc, Layout};
+///
+/// let layout = Layout::from_size_align(1000, 64).unwrap();
+/// unsafe {
+///     let block = primalloc::Primalloc.alloc_zeroed(layout);
+///     assert_eq!((block as usize % 64, *block), (0, 0));
+///     primalloc::Primalloc.dealloc(block, layout);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Primalloc;
+
+/// Whether what malloc gives for a size is aligned so without being asked: blocks of 8 bytes at most
+/// to 8, all others to 16.
+const fn is_aligned_by_malloc(size: usize, alignment: usize) -> bool {
+    alignment <= 8 || (alignment <= 16 && size > 8)
+}
+
+unsafe impl GlobalAlloc for Primalloc {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        unsafe {
+            if is_aligned_by_malloc(layout.size(), layout.align()) {
+                prim_malloc(layout.size()).cast()
+            } else {
+                prim_aligned_alloc(layout.align(), layout.size()).cast()
+            }
+        }
+    }
+
+    /// Fresh pages of the system are not written again.
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        unsafe {
+            if is_aligned_by_malloc(layout.size(), layout.align()) {
+                return prim_calloc(1, layout.size()).cast();
+            }
+            let block = self.alloc(layout);
+            if !block.is_null() {
+                block.write_bytes(0, layout.size());
+            }
+            block
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
+        unsafe { prim_free(block.cast()) }
+    }
+
+    /// Large blocks move by their pages, not by their bytes, unless an alignment above 16 is asked.
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        unsafe {
+            if is_aligned_by_malloc(new_size, layout.align()) {
+                return prim_realloc(block.cast(), new_size).cast();
+            }
+            self.realloc_aligned(block, layout, new_size)
+        }
+    }
+}
+
+impl Primalloc {
+    #[cold]
+    unsafe fn realloc_aligned(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        unsafe {
+            let usable = prim_malloc_usable_size(block.cast());
+            if new_size <= usable && new_size >= usable / 2 {
+                return block; // it fits where it is, and leaves less than half unused
+            }
+            let target = prim_aligned_alloc(layout.align(), new_size).cast::<u8>();
+            if !target.is_null() {
+                target.copy_from_nonoverlapping(block, layout.size().min(new_size));
+                prim_free(block.cast());
+            }
+            target
+        }
+    }
+}
+
+/// The bytes that may be used from the beginning of a block on: at least those asked for; 0 for a
+/// block that is not primalloc's.
+///
+/// # Safety
+/// `block` is the beginning of a live block, of any allocator, or null.
+pub unsafe fn usable_size(block: *const u8) -> usize {
+    unsafe { prim_malloc_usable_size(block.cast_mut().cast()) }
+}
+
+/// Gives free memory but `pad` bytes back to the system; whether any went.
+pub fn trim(pad: usize) -> bool {
+    unsafe { prim_malloc_trim(pad) != 0 }
+}
+
+/// The version of the library in use.
+///
+/// ```
+/// assert_eq!(primalloc::version(), env!("CARGO_PKG_VERSION"));
+/// ```
+pub fn version() -> &'static str {
+    unsafe { CStr::from_ptr(prim_version()) }.to_str().unwrap_or("")
+}
