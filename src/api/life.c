@@ -8,7 +8,7 @@
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/option_report.h"
-#include "watch/totals.h"
+#include "watch/snapshot.h"
 
 /* only_exe: takes this library out of LD_PRELOAD, in place, so that children start without it. */
 static void leave_preload(char *list) {
@@ -72,16 +72,13 @@ __attribute__((constructor(101))) static void start(void) {
 }
 
 __attribute__((destructor(101))) static void finish(void) {
-    if (!options.show_stats && !options.stats_output) {
-        return;
-    }
-    char line[256];
-    struct print out = print_to(line, sizeof line);
-    totals_print_calls(&out);
-    if (options.show_stats) {
-        process_write_output(line, out.length);
-    }
     if (options.stats_output) {
+        char line[256];
+        struct print out = print_to(line, sizeof line);
+        snapshot_print_calls(&out);
         process_append_to_file(options.stats_output, line, out.length);
+    }
+    if (option_now(show_stats)) {
+        prim_stats_print();
     }
 }

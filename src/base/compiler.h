@@ -16,6 +16,10 @@
 #define PRIM_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #define PRIM_CACHE_LINE 64
 
+/* For functions that read what another thread may be writing, and say why that does no harm:
+ * ThreadSanitizer leaves them alone. */
+#define PRIM_UNWATCHED __attribute__((no_sanitize_thread, noinline))
+
 /* Cross-file data of our own; the compiler then needs no detour through the global offset table. */
 #define PRIM_HIDDEN __attribute__((visibility("hidden")))
 

@@ -22,15 +22,23 @@ static size_t slices_for(size_t size) {
     return size > PTRDIFF_MAX - SLICE_SIZE ? 0 : (size + SLICE_SIZE - 1) / SLICE_SIZE;
 }
 
+static _Atomic size_t block_count; /* (atomic: counter) */
+
+size_t large_count(void) {
+    return load_relaxed(&block_count);
+}
+
 /* Announces a new block. */
 static void publish(struct span *span, size_t size) {
     threshold_begin(span, size);
     span_publish(span, SPAN_LARGE, CLASS_LARGE);
+    add_relaxed(&block_count, 1);
 }
 
 /* Takes a block's span back, as CLEAN if its pages are gone. */
 static void end_block(struct span *span, enum span_state state) {
     span_withdraw(span);
+    subtract_relaxed(&block_count, 1);
     purge_free(span, threshold_end(span, state));
 }
 

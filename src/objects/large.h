@@ -14,6 +14,9 @@ void *large_allocate(size_t size, size_t alignment, bool *is_zero);
 /* A block with room behind it, for one that has begun to grow: of any size; NULL without memory. */
 void *large_allocate_growing(size_t size);
 
+/* How many blocks there are. */
+size_t large_count(void);
+
 void large_release(struct span *span);
 
 /* Makes the block size bytes without changing its address; false when it must move. */

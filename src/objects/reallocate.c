@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "objects/allocate.h"
+#include "objects/call_counts.h"
 #include "objects/foreign.h"
 #include "objects/large.h"
 #include "objects/maintenance.h"
@@ -23,6 +24,9 @@ static void *allocate_moved(size_t old_size, size_t size) {
     if (size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size) {
         void *target = large_allocate_growing(size);
         if (target) {
+            if (PRIM_UNLIKELY(options.stats)) {
+                call_counts_allocation(CLASS_LARGE, size);
+            }
             return target;
         }
     }
@@ -73,7 +77,7 @@ void *reallocate(void *block, size_t size) {
         return block ? foreign_reallocate(block, size) : allocate(size);
     }
     if (PRIM_UNLIKELY(options.stats)) {
-        thread_cache_count_reallocation();
+        call_counts_reallocation();
     }
     if (PRIM_UNLIKELY(option_now(perturb))) {
         return reallocate_filled(block, size);

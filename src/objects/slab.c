@@ -91,6 +91,8 @@ static unsigned carve(struct slab_set *set, unsigned object_class, unsigned want
 
 /* Slabs of one block need no lists, no counts and no lock: they come from the page heap and go
  * back to it with their block. */
+static _Atomic size_t single_counts[CLASS_COUNT + 1]; /* (atomic: counter) */
+
 static bool is_single(unsigned object_class) {
     return size_classes[object_class].capacity == 1;
 }
@@ -101,15 +103,17 @@ static unsigned acquire_single(unsigned object_class, void **list) {
         return 0;
     }
     span_publish(slab, SPAN_LARGE, object_class);
+    add_relaxed(&single_counts[object_class], 1);
     *list = (void *)slab->address;
     *(void **)*list = NULL;
     return 1;
 }
 
-static void release_singles(void *list) {
+static void release_singles(unsigned object_class, void *list) {
     while (list) {
         void *next = *(void **)list;
         slab_set_free(span_of_block(list));
+        subtract_relaxed(&single_counts[object_class], 1);
         list = next;
     }
 }
@@ -291,7 +295,7 @@ static void return_runs(unsigned object_class, struct run *runs, unsigned count)
 void slab_release(unsigned object_class, void *list) {
     struct run runs[RUN_MAX];
     if (is_single(object_class)) {
-        release_singles(list);
+        release_singles(object_class, list);
         return;
     }
     while (list) {
@@ -327,15 +331,40 @@ static void add_totals(struct shard *shard, unsigned object_class, void *context
     const struct size_class *class = &size_classes[object_class];
     lock_acquire(&set->lock, LOCK_CLASS);
     size_t slab_bytes = (size_t)set->slab_count * class->slices * SLICE_SIZE;
+    size_t free_blocks = load_relaxed(&set->free_count) + rest->asleep_count;
+    size_t free_bytes = slab_bytes - (size_t)set->used_count * class->size;
+    totals->slab_count += set->slab_count;
     totals->slab_bytes += slab_bytes;
-    totals->free_bytes += slab_bytes - (size_t)set->used_count * class->size;
-    totals->free_blocks += load_relaxed(&set->free_count) + rest->asleep_count;
+    totals->free_bytes += free_bytes;
+    totals->free_blocks += free_blocks;
+    totals->used_blocks += set->used_count;
+    totals->uncarved_bytes += free_bytes - free_blocks * class->size;
     totals->asleep_bytes += rest->asleep_page_count * memory_page_size();
+    const struct span *carving = set->carving;
+    if (carving && carving->is_zero && !span_has_mark(carving->address, MARK_HUGE)) {
+        uintptr_t carved_end = carving->address + (size_t)carving->carved_count * class->size;
+        totals->untouched_bytes +=
+            span_end(carving) -
+            bits_min(bits_round_up(carved_end, memory_page_size()), span_end(carving));
+    }
     lock_release(&set->lock, LOCK_CLASS);
 }
 
 void slab_totals_add(struct slab_totals *totals) {
     slab_set_for_each(add_totals, totals);
+}
+
+void slab_totals_add_class(struct slab_totals *totals, unsigned object_class) {
+    for (unsigned i = 0; i < SHARD_MAX; i++) {
+        struct shard *shard = load_acquire(&slab_shards[i]); /* order pair: shard table */
+        if (shard) {
+            add_totals(shard, object_class, totals);
+        }
+    }
+}
+
+size_t slab_single_count(unsigned object_class) {
+    return load_relaxed(&single_counts[object_class]);
 }
 
 static void lock_set(struct shard *shard, unsigned object_class, void *context) {

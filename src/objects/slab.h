@@ -44,14 +44,24 @@ size_t slab_purge(bool all);
  * what it could give back at most. Takes no lock. */
 size_t slab_returnable_bytes(void);
 
+/* Slabs of one block are not among these: slab_single_count() tells of them. */
 struct slab_totals {
-    size_t slab_bytes;   /* in slabs */
-    size_t free_bytes;   /* of them not handed out: free blocks, uncarved room and tails */
-    size_t free_blocks;  /* those in pages asleep too */
-    size_t asleep_bytes; /* pages of slabs in use that were given back to the system */
+    size_t slab_count;
+    size_t slab_bytes;      /* in slabs */
+    size_t free_bytes;      /* of them not handed out: free blocks, uncarved room and tails */
+    size_t free_blocks;     /* those in pages asleep too */
+    size_t asleep_bytes;    /* pages of slabs in use that were given back to the system */
+    size_t used_blocks;     /* handed out to thread caches */
+    size_t uncarved_bytes;  /* of free_bytes: no blocks yet, or too little for one */
+    size_t untouched_bytes; /* of uncarved_bytes: pages that nobody ever touched */
 };
 
+/* Adds all classes, or one of them. */
 void slab_totals_add(struct slab_totals *totals);
+void slab_totals_add_class(struct slab_totals *totals, unsigned object_class);
+
+/* Slabs of one block each that are handed out: 0 for the classes whose slabs hold several. */
+size_t slab_single_count(unsigned object_class);
 
 void slab_fork_prepare(void);
 void slab_fork_parent(void);

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "objects/allocate.h"
+#include "objects/call_counts.h"
 #include "objects/complaint.h"
 #include "objects/foreign.h"
 #include "objects/heap.h"
@@ -24,10 +25,10 @@ static PRIM_COLD void *fail(size_t size) {
 }
 
 /* A block is about to be handed out: what a program must not rely on has no zeros in it. */
-static PRIM_COLD void see_allocation(void *block, size_t filled_size) {
+static PRIM_COLD void see_allocation(void *block, size_t size, size_t filled_size) {
     uint64_t perturb = option_now(perturb);
     if (options.stats) {
-        thread_cache_count_allocation();
+        call_counts_allocation(span_class_of(block), size);
     }
     if (perturb) {
         memset(block, (int)(perturb ^ 0xff), filled_size);
@@ -37,7 +38,7 @@ static PRIM_COLD void see_allocation(void *block, size_t filled_size) {
 static PRIM_COLD void see_free(void *block) {
     uint64_t perturb = option_now(perturb);
     if (options.stats) {
-        thread_cache_count_free();
+        call_counts_free(span_class_of(block));
     }
     if (perturb) {
         memset(block, (int)perturb, usable_size(block));
@@ -82,8 +83,8 @@ static PRIM_COLD bool make_room(void) {
            (cache && thread_cache_is_only() && address_map_abandon());
 }
 
-/* One block of a class, in whatever state the thread is. */
-static PRIM_NOINLINE void *allocate_from_class(unsigned object_class) {
+/* One block of a class, for a request of this size, in whatever state the thread is. */
+static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t size) {
     heap_ensure();
     struct thread_cache *cache = thread_cache_own();
     void *block;
@@ -91,10 +92,10 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class) {
         block = cache ? pop(cache, object_class) : allocate_from_slabs(object_class);
     } while (PRIM_UNLIKELY(!block) && make_room());
     if (PRIM_UNLIKELY(!block)) {
-        return fail(size_classes[object_class].size);
+        return fail(size);
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
-        see_allocation(block, size_classes[object_class].size);
+        see_allocation(block, size, size_classes[object_class].size);
     }
     return block;
 }
@@ -103,7 +104,8 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class) {
 static void *allocate_small(size_t size) {
     heap_ensure();
     struct thread_cache *cache = thread_cache_own();
-    return allocate_from_class(cache ? cache->class_of[size] : size_class_of(bits_max(size, 16)));
+    unsigned object_class = cache ? cache->class_of[size] : size_class_of(bits_max(size, 16));
+    return allocate_from_class(object_class, size);
 }
 
 static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *is_zero) {
@@ -116,7 +118,7 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
         return fail(size);
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
-        see_allocation(block, is_zero ? 0 : usable_size(block));
+        see_allocation(block, size, is_zero ? 0 : usable_size(block));
     }
     return block;
 }
@@ -126,7 +128,7 @@ PRIM_NOINLINE void *allocate_slower(size_t size) {
         return allocate_large(size, 0, NULL);
     }
     return size <= SMALL_SIZE_MAX ? allocate_small(size)
-                                  : allocate_from_class(size_class_by_arithmetic(size));
+                                  : allocate_from_class(size_class_by_arithmetic(size), size);
 }
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {
@@ -157,7 +159,7 @@ void *allocate_aligned(size_t size, size_t alignment) {
             object_class++;
         }
         PRIM_ASSERT(object_class <= CLASS_COUNT);
-        return allocate_from_class(object_class);
+        return allocate_from_class(object_class, size);
     }
     return allocate_large(bits_max(size, 1), alignment, NULL);
 }

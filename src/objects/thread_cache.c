@@ -38,12 +38,11 @@ static PRIM_THREAD_LOCAL struct thread_cache *own_cache;
 
 static struct {
     struct lock lock;
-    struct thread_cache *active;         /* (lock: CACHES) caches of living threads */
-    struct thread_cache *unused;         /* (lock: CACHES) caches of exited threads, empty */
-    struct thread_cache_totals departed; /* (lock: CACHES) counts of exited threads */
-    _Atomic unsigned count;              /* (atomic: hint) of active caches */
-    pthread_key_t key;                   /* (const after initialisation) its destructor ends us */
-    bool has_key;                        /* (const after initialisation) */
+    struct thread_cache *active; /* (lock: CACHES) caches of living threads */
+    struct thread_cache *unused; /* (lock: CACHES) caches of exited threads, empty */
+    _Atomic unsigned count;      /* (atomic: hint) of active caches */
+    pthread_key_t key;           /* (const after initialisation) its destructor ends us */
+    bool has_key;                /* (const after initialisation) */
 } caches;
 
 static unsigned capacity_limit(unsigned object_class) {
@@ -357,12 +356,6 @@ static void end_thread(void *value) {
     lock_acquire(&caches.lock, LOCK_CACHES);
     list_remove(&caches.active, cache);
     subtract_relaxed(&caches.count, 1);
-    caches.departed.allocations += load_relaxed(&cache->allocations);
-    caches.departed.frees += load_relaxed(&cache->frees);
-    caches.departed.reallocations += load_relaxed(&cache->reallocations);
-    store_relaxed(&cache->allocations, 0);
-    store_relaxed(&cache->frees, 0);
-    store_relaxed(&cache->reallocations, 0);
     list_insert(&caches.unused, cache);
     lock_release(&caches.lock, LOCK_CACHES);
     if (load_relaxed(&caches.count) == 0) {
@@ -388,38 +381,27 @@ void thread_cache_apply_options(void) {
     }
 }
 
-static void count(_Atomic uint64_t *counter) {
-    store_relaxed(counter, load_relaxed(counter) + 1); /* the owner is the only writer */
-}
-
-void thread_cache_count_allocation(void) {
-    if (own_cache > EXITED) {
-        count(&own_cache->allocations);
-    }
-}
-
-void thread_cache_count_free(void) {
-    if (own_cache > EXITED) {
-        count(&own_cache->frees);
-    }
-}
-
-void thread_cache_count_reallocation(void) {
-    if (own_cache > EXITED) {
-        count(&own_cache->reallocations);
+/* The owner may be at work: each number is one that was true of late, and nothing relies on two of
+ * them being of the same moment. */
+static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
+                                     const volatile struct thread_cache *cache) {
+    totals->slow_events += cache->slow_events;
+    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+        int32_t capacity = cache->capacity[object_class];
+        int32_t count = capacity ? capacity - cache->room[object_class] : 0;
+        totals->blocks[object_class] +=
+            (uint32_t)(count > 0 ? count : 0) + cache->spare_count[object_class];
     }
 }
 
 void thread_cache_totals_add(struct thread_cache_totals *totals) {
     lock_acquire(&caches.lock, LOCK_CACHES);
-    totals->allocations += caches.departed.allocations;
-    totals->frees += caches.departed.frees;
-    totals->reallocations += caches.departed.reallocations;
     for (struct thread_cache *cache = caches.active; cache; cache = cache->next) {
         totals->cache_count++;
-        totals->allocations += load_relaxed(&cache->allocations);
-        totals->frees += load_relaxed(&cache->frees);
-        totals->reallocations += load_relaxed(&cache->reallocations);
+        add_cache(totals, cache);
+    }
+    for (struct thread_cache *cache = caches.unused; cache; cache = cache->next) {
+        add_cache(totals, cache);
     }
     lock_release(&caches.lock, LOCK_CACHES);
 }

@@ -2,7 +2,8 @@
  *
  * A bin for each size class: a list of free blocks (head), the room left in it, and a spare list
  * that the head is exchanged with when it runs empty or over. Nothing here is shared: the owner
- * alone reads and writes, without atomics. Blocks enter a bin whoever's slab they come from.
+ * alone writes, and reads but for statistics, without atomics. Blocks enter a bin whoever's slab
+ * they come from.
  *
  * Invariants: room[c] + length of head[c] = capacity[c] for every class in use; a class not yet
  * in use, class 0 and CLASS_LARGE have no head and no room, so that malloc and free of them leave
@@ -39,11 +40,8 @@ struct thread_cache {
     uint32_t slow_events;            /* (owner) refills and overflows, drives collection */
     uint32_t visited_class;          /* (owner) where the next collection goes on */
 
-    _Atomic uint64_t allocations;   /* (atomic: counter, written by the owner) stats=full */
-    _Atomic uint64_t frees;         /* (atomic: counter, written by the owner) stats=full */
-    _Atomic uint64_t reallocations; /* (atomic: counter, written by the owner) stats=full */
-    struct thread_cache *next;      /* (lock: CACHES) in the list of caches, or of unused ones */
-    struct thread_cache *previous;  /* (lock: CACHES) */
+    struct thread_cache *next;     /* (lock: CACHES) in the list of caches, or of unused ones */
+    struct thread_cache *previous; /* (lock: CACHES) */
 };
 
 /* What the fast paths use: the thread's cache, or the empty one. One word of static TLS. */
@@ -77,18 +75,14 @@ void thread_cache_initialise(void);
 /* Applies options that were read after the calling thread's cache was made. */
 void thread_cache_apply_options(void);
 
-/* options.stats: one more call of this thread. */
-void thread_cache_count_allocation(void);
-void thread_cache_count_free(void);
-void thread_cache_count_reallocation(void);
-
 struct thread_cache_totals {
     unsigned cache_count;
-    uint64_t allocations;
-    uint64_t frees;
-    uint64_t reallocations;
+    uint64_t slow_events;       /* of caches that were, too */
+    uint32_t blocks[BIN_COUNT]; /* free blocks in all caches, by class */
 };
 
+/* Adds what the caches hold up without stopping their owners: exact for those that are not inside
+ * the library, else of some recent moment. */
 void thread_cache_totals_add(struct thread_cache_totals *totals);
 
 void thread_cache_fork_prepare(void);

@@ -12,8 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/atomics.h"
-
 /* Constants that the oldest supported headers lack; the kernel refuses what it does not know. */
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -61,10 +59,13 @@ bool memory_is_limited(void) {
     return known && limit.rlim_cur != RLIM_INFINITY;
 }
 
+struct memory_counts memory_counts;
+
 static void *map(void *address, size_t size, int protection, int flags) {
     int saved_errno = errno;
     long result = syscall(SYS_mmap, address, size, protection, private_flags | flags, -1, (off_t)0);
     errno = saved_errno;
+    add_relaxed(&memory_counts.map_calls, 1);
     return result == -1 ? NULL : (void *)result;
 }
 
@@ -102,12 +103,15 @@ void memory_unmap(void *address, size_t size) {
     int saved_errno = errno;
     syscall(SYS_munmap, address, size);
     errno = saved_errno;
+    add_relaxed(&memory_counts.unmap_calls, 1);
 }
 
 bool memory_purge(void *address, size_t size) {
     int saved_errno = errno;
     bool done = syscall(SYS_madvise, address, size, MADV_DONTNEED) == 0;
     errno = saved_errno;
+    add_relaxed(&memory_counts.purge_calls, 1);
+    add_relaxed(&memory_counts.purged_bytes, done ? size : 0);
     return done;
 }
 
@@ -141,6 +145,8 @@ bool memory_move(void *from, void *to, size_t size) {
     int saved_errno = errno;
     void *result = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
     errno = saved_errno;
+    add_relaxed(&memory_counts.move_calls, 1);
+    add_relaxed(&memory_counts.moved_bytes, result == to ? size : 0);
     return result == to;
 }
 

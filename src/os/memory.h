@@ -5,7 +5,19 @@
 #ifndef PRIM_OS_MEMORY_H
 #define PRIM_OS_MEMORY_H
 
-#include "base/compiler.h"
+#include "base/atomics.h"
+
+/* What the functions below did so far: all of the library's calls that change the address space. */
+struct memory_counts {
+    _Atomic uint64_t map_calls; /* (atomic: counter) as all of these */
+    _Atomic uint64_t unmap_calls;
+    _Atomic uint64_t purge_calls;
+    _Atomic uint64_t purged_bytes; /* of address space: not all need have been resident */
+    _Atomic uint64_t move_calls;
+    _Atomic uint64_t moved_bytes;
+};
+
+extern PRIM_HIDDEN struct memory_counts memory_counts;
 
 /* The system's page size, read at run time: 4, 16 or 64 KiB. */
 size_t memory_page_size(void);

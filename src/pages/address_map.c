@@ -25,6 +25,16 @@ void address_map_initialise(void) {
     }
 }
 
+size_t address_map_resident_bytes(uintptr_t address, size_t size) {
+    if (address_map_mask == 0) {
+        return 0;
+    }
+    size_t page = memory_page_size();
+    uintptr_t map = (uintptr_t)address_map_bytes;
+    uintptr_t start = bits_round_down(map + (address >> SLICE_SHIFT), page);
+    return memory_resident((void *)start, bits_round_up(size >> SLICE_SHIFT, page));
+}
+
 bool address_map_abandon(void) {
     if (address_map_mask == 0 || !memory_is_limited()) {
         return false;

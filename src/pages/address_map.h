@@ -35,6 +35,9 @@ void address_map_initialise(void);
  * with the page heap's lock held. */
 bool address_map_cover(uintptr_t address, size_t size);
 
+/* How many bytes of the map of this range hold physical pages, in whole pages. */
+size_t address_map_resident_bytes(uintptr_t address, size_t size);
+
 /* Gives the map up, for a process that has limited its address space since it started: the map
  * counts there. Only when no other thread can be inside free(); false if there is none to give. */
 bool address_map_abandon(void);

@@ -23,6 +23,7 @@ struct limits {
     _Atomic uint64_t
         next_look_ms;         /* (atomic: hint) when to look at the group again; 0: never did */
     _Atomic bool is_look_due; /* (atomic: hint) the heap has grown */
+    _Atomic size_t held_peak; /* (atomic: hint) most that the heap held at a time, in bytes */
     _Atomic bool is_pressed;  /* (atomic: hint) by the last that was noted */
 };
 

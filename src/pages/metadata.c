@@ -7,10 +7,16 @@
 
 enum { BLOCK_SIZE = 128 * 1024 };
 
+/* Begins each block that structures are bumped from. */
+struct block {
+    struct block *before;
+};
+
 static struct {
     struct lock lock;
     uintptr_t next;        /* (lock: METADATA) first free byte of the current block */
     uintptr_t end;         /* (lock: METADATA) its end; next <= end */
+    struct block *last;    /* (lock: METADATA) the current block */
     _Atomic size_t mapped; /* (atomic: counter) */
 } metadata;
 
@@ -27,12 +33,14 @@ static void *map_block(size_t size) {
 static void *bump(size_t size, size_t alignment) {
     uintptr_t start = bits_round_up(metadata.next, alignment);
     if (metadata.next == 0 || start + size > metadata.end) {
-        uintptr_t block = (uintptr_t)map_block(BLOCK_SIZE);
+        struct block *block = map_block(BLOCK_SIZE);
         if (!block) {
             return NULL;
         }
-        metadata.end = block + BLOCK_SIZE;
-        start = bits_round_up(block, alignment);
+        block->before = metadata.last;
+        metadata.last = block;
+        metadata.end = (uintptr_t)block + BLOCK_SIZE;
+        start = bits_round_up((uintptr_t)(block + 1), alignment);
     }
     metadata.next = start + size;
     return (void *)start;
@@ -50,6 +58,17 @@ void *metadata_allocate(size_t size, size_t alignment) {
 
 size_t metadata_mapped_bytes(void) {
     return load_relaxed(&metadata.mapped);
+}
+
+size_t metadata_resident(void) {
+    lock_acquire(&metadata.lock, LOCK_METADATA);
+    struct block *block = metadata.last;
+    lock_release(&metadata.lock, LOCK_METADATA);
+    size_t bytes = 0;
+    for (; block; block = block->before) {
+        bytes += memory_resident(block, BLOCK_SIZE);
+    }
+    return bytes;
 }
 
 void metadata_fork_prepare(void) {

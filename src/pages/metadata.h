@@ -12,6 +12,10 @@ void *metadata_allocate(size_t size, size_t alignment);
 /* Bytes of address space taken for metadata so far. */
 size_t metadata_mapped_bytes(void);
 
+/* How many bytes of it hold physical pages, but for structures above 32 KiB: their owner asks
+ * the kernel about them. */
+size_t metadata_resident(void);
+
 void metadata_fork_prepare(void);
 void metadata_fork_parent(void);
 void metadata_fork_child(void);

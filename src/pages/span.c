@@ -2,9 +2,14 @@
 #include "pages/span.h"
 
 #include "base/assert.h"
+#include "base/bits.h"
+#include "os/memory.h"
 #include "pages/metadata.h"
 
 _Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT];
+
+static _Atomic size_t first_chunk = CHUNK_COUNT; /* (atomic: hint) chunks lie between these two */
+static _Atomic size_t last_chunk;
 
 bool span_cover(uintptr_t address, size_t size) {
     for (uintptr_t chunk = address >> CHUNK_SHIFT; chunk <= (address + size - 1) >> CHUNK_SHIFT;
@@ -20,8 +25,24 @@ bool span_cover(uintptr_t address, size_t size) {
             return false;
         }
         store_release(&span_chunks[chunk], fresh); /* order pair: chunk */
+        store_relaxed(&first_chunk, bits_min(load_relaxed(&first_chunk), chunk));
+        store_relaxed(&last_chunk, bits_max(load_relaxed(&last_chunk), chunk));
     }
     return true;
+}
+
+size_t span_resident_bytes(void) {
+    size_t chunk_size = bits_round_up(sizeof(struct span_chunk), memory_page_size());
+    size_t bytes = 0;
+    size_t last = load_relaxed(&last_chunk);
+    for (size_t i = load_relaxed(&first_chunk); i <= last; i++) {
+        struct span_chunk *chunk = load_acquire(&span_chunks[i]); /* order pair: chunk */
+        if (chunk) {
+            bytes += memory_resident(chunk, chunk_size) +
+                     address_map_resident_bytes((uintptr_t)i << CHUNK_SHIFT, 1 << CHUNK_SHIFT);
+        }
+    }
+    return bytes;
 }
 
 void span_set_marks(uintptr_t start, uintptr_t end, enum span_mark mark, bool value) {

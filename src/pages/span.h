@@ -164,6 +164,9 @@ PRIM_INLINE size_t span_size(const struct span *span) {
  * with the page heap's lock held. */
 bool span_cover(uintptr_t address, size_t size);
 
+/* How many bytes of the descriptors, and of the address map beside them, hold physical pages. */
+size_t span_resident_bytes(void);
+
 /* Sets or clears a mark on all of [start, end), whole 2 MiB of the heap. */
 void span_set_marks(uintptr_t start, uintptr_t end, enum span_mark mark, bool value);
 

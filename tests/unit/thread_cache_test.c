@@ -1,6 +1,7 @@
 #include "objects/thread_cache.h"
 
 #include "objects/allocate.h"
+#include "objects/call_counts.h"
 #include "objects/heap.h"
 #include "objects/slab.h"
 #include "pages/limits.h"
@@ -326,14 +327,13 @@ static void test_options_are_applied(void **state) {
         assert_int_equal(cache->class_of[size], CLASS_OF_16);
     }
     assert_ptr_not_equal(thread_cache_visible, cache);
-    struct thread_cache_totals before = {0};
-    struct thread_cache_totals after = {0};
-    thread_cache_totals_add(&before);
+    struct call_counts before = call_counts_of(CLASS_OF_16);
     allocate_many(10, 8);
     assert_int_equal((uintptr_t)blocks[0] % 16 + (uintptr_t)blocks[1] % 16, 0);
     release_many(7);
-    thread_cache_totals_add(&after);
+    struct call_counts after = call_counts_of(CLASS_OF_16);
     assert_int_equal(after.allocations - before.allocations, 10);
+    assert_int_equal(after.requested_bytes - before.requested_bytes, 10 * 8);
     assert_int_equal(after.frees - before.frees, 7);
     for (int i = 7; i < 10; i++) {
         release(blocks[i]);

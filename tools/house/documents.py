@@ -1,6 +1,7 @@
 """The documents that are written from the tables."""
 
 from house import tables
+from house.statistics import statistics_document
 
 COMPATIBILITY = "docs/compatibility.md"
 BEGIN, END = "<!-- knobs:begin -->", "<!-- knobs:end -->"
@@ -127,4 +128,5 @@ def symbols_document(tree):
 def render_all(tree):
     """Every generated document: path and text."""
     return {"docs/options.md": options_document(tree), "docs/symbols.md": symbols_document(tree),
+            "docs/statistics.md": statistics_document(tree, NOTE),
             COMPATIBILITY: compatibility_document(tree)}

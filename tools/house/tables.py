@@ -7,6 +7,7 @@ from house.source import without_c_comments
 OPTIONS = "src/settings/options.def"
 KNOBS = "src/settings/glibc_knobs.def"
 EXPORTS = "src/api/exports.def"
+FIGURES = "src/watch/figures.def"
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 
 
@@ -63,3 +64,9 @@ def knobs(tree):
 def exports(tree):
     names = ["symbol", "group", "source"]
     return [dict(zip(names, fields)) for fields in entries(tree.read(EXPORTS), "EXPORT")]
+
+
+def figures(tree, macro="FIGURE"):
+    """The statistics of the process, or of a class with CLASS_FIGURE."""
+    names = ["name", "group", "kind", "sentence"]
+    return [dict(zip(names, fields)) for fields in entries(tree.read(FIGURES), macro)]

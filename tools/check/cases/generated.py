@@ -10,6 +10,9 @@ TABLES = {
     "src/settings/glibc_knobs.def":
         'KNOB(top_pad, "MALLOC_TOP_PAD_", "M_TOP_PAD", -2, SIZE_T, 0, 9, SETS, top_pad, "spare")\n',
     "src/api/exports.def": 'EXPORT(malloc, C, "C11 7.22.3.4")\n',
+    "src/watch/figures.def":
+        'FIGURE(live_bytes, BALANCE, GAUGE, "held")\n'
+        'CLASS_FIGURE(slabs, BALANCE, GAUGE, "slabs")\n',
     "docs/compatibility.md": "# By hand\n<!-- knobs:begin -->\n<!-- knobs:end -->\nBy hand\n",
 }
 

@@ -1,0 +1,83 @@
+/* statistics.c - the program's way to the statistics. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "objects/heap.h"
+#include "os/memory.h"
+#include "os/process.h"
+#include "primalloc.h"
+#include "watch/report.h"
+
+/* The public structs are the table's, field for field. */
+#define FIGURE(name, group, kind, sentence)                                              \
+    _Static_assert(offsetof(struct prim_stats, name) == offsetof(struct snapshot, name), \
+                   "primalloc.h has the figures of figures.def in its order");
+#define CLASS_FIGURE(name, group, kind, sentence)             \
+    _Static_assert(offsetof(struct prim_class_stats, name) == \
+                       offsetof(struct class_snapshot, name), \
+                   "primalloc.h has the figures of figures.def in its order");
+#include "watch/figures.def"
+#undef FIGURE
+#undef CLASS_FIGURE
+_Static_assert(sizeof(struct prim_stats) == sizeof(struct snapshot), "and no others");
+_Static_assert(sizeof(struct prim_class_stats) == sizeof(struct class_snapshot), "and no others");
+_Static_assert((int)PRIM_STATS_TEXT == (int)REPORT_TEXT &&
+                   (int)PRIM_STATS_JSON == (int)REPORT_JSON &&
+                   (int)PRIM_STATS_XML == (int)REPORT_XML &&
+                   (int)PRIM_STATS_OPENMETRICS == (int)REPORT_OPENMETRICS,
+               "primalloc.h names the internal numbers");
+
+static void copy(void *to, size_t to_size, const void *from, size_t from_size) {
+    size_t known = bits_min(to_size, from_size);
+    memcpy(to, from, known);
+    memset((char *)to + known, 0, to_size - known);
+}
+
+PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
+    struct snapshot snapshot;
+    heap_ensure();
+    snapshot_take(&snapshot, NULL);
+    copy(stats, size, &snapshot, sizeof snapshot);
+    return sizeof snapshot;
+}
+
+PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t count, size_t size) {
+    struct snapshot snapshot;
+    size_t all_size = SNAPSHOT_CLASS_COUNT * sizeof(struct class_snapshot);
+    size_t mapped_size = bits_round_up(all_size, memory_page_size());
+    struct class_snapshot *all = memory_map(mapped_size);
+    if (!all) {
+        return 0;
+    }
+    heap_ensure();
+    snapshot_take(&snapshot, all);
+    for (size_t i = 0; i < count && i < SNAPSHOT_CLASS_COUNT; i++) {
+        copy((char *)classes + i * size, size, &all[i], sizeof all[i]);
+    }
+    memory_unmap(all, mapped_size);
+    return SNAPSHOT_CLASS_COUNT;
+}
+
+static void write_output(const char *text, size_t length, void *context) {
+    (void)context;
+    process_write_output(text, length);
+}
+
+PRIM_EXPORT void prim_stats_print(void) {
+    heap_ensure();
+    report_write(REPORT_TEXT, write_output, NULL);
+}
+
+PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output, void *context) {
+    if ((unsigned)form >= REPORT_FORM_COUNT) {
+        errno = EINVAL;
+        return -1;
+    }
+    heap_ensure();
+    if (!report_write((enum report_form)form, output, context)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
+}

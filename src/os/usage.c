@@ -1,0 +1,74 @@
+/* usage.c - see usage.h. All calls go through syscall(), as in memory.c. */
+#include "os/usage.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/memory.h"
+#include "os/text_file.h"
+
+enum { START_FIELD = 22, TICKS_DEFAULT = 100 }; /* proc(5), of /proc/PID/stat */
+
+static uint64_t milliseconds(struct timeval time) {
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_usec / 1000;
+}
+
+/* When the process started, in ticks since the machine did. The second field, a name, may hold
+ * anything: fields are counted from the last bracket on. */
+static uint64_t start_ticks(void) {
+    struct text_file file;
+    unsigned field = 0;
+    uint64_t ticks = 0;
+    if (!text_file_open(&file, "/proc/self/stat")) {
+        return 0;
+    }
+    for (int byte; (byte = text_file_byte(&file)) != TEXT_FILE_END;) {
+        if (byte == ')') {
+            field = 2;
+            ticks = 0;
+        } else if (byte == ' ') {
+            field += field != 0;
+        } else if (field == START_FIELD && byte >= '0' && byte <= '9') {
+            ticks = ticks * 10 + (uint64_t)(byte - '0');
+        }
+    }
+    text_file_close(&file);
+    return ticks;
+}
+
+static uint64_t elapsed_ms(void) {
+    struct timespec now = {0, 0};
+    uint64_t second = getauxval(AT_CLKTCK);
+    uint64_t start = start_ticks() * 1000 / (second ? second : TICKS_DEFAULT);
+    syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now);
+    uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return start && now_ms > start ? now_ms - start : 0;
+}
+
+struct usage usage_now(void) {
+    struct usage usage = {0};
+    struct rusage kernel = {0};
+    struct text_file file;
+    int behind;
+    int saved_errno = errno;
+    syscall(SYS_getrusage, RUSAGE_SELF, &kernel);
+    usage.elapsed_ms = elapsed_ms();
+    errno = saved_errno;
+    usage.user_ms = milliseconds(kernel.ru_utime);
+    usage.system_ms = milliseconds(kernel.ru_stime);
+    usage.minor_faults = (uint64_t)kernel.ru_minflt;
+    usage.major_faults = (uint64_t)kernel.ru_majflt;
+    usage.rss_peak_bytes = (uint64_t)kernel.ru_maxrss * 1024;
+    if (text_file_open(&file, "/proc/self/statm")) {
+        text_file_decimal(&file, &usage.virtual_bytes, &behind);
+        text_file_decimal(&file, &usage.rss_bytes, &behind);
+        usage.virtual_bytes *= memory_page_size();
+        usage.rss_bytes *= memory_page_size();
+        text_file_close(&file);
+    }
+    return usage;
+}

@@ -1,0 +1,51 @@
+/* report.h - a snapshot in words: for people, and in three forms for programs.
+ *
+ * What one needs for it is mapped and unmapped, so that the heap stays as it was and a small stack
+ * is enough. Text goes out in pieces of at most REPORT_PIECE bytes, each of whole lines. */
+#ifndef PRIM_WATCH_REPORT_H
+#define PRIM_WATCH_REPORT_H
+
+#include "watch/snapshot.h"
+
+enum report_form { REPORT_TEXT, REPORT_JSON, REPORT_XML, REPORT_OPENMETRICS, REPORT_FORM_COUNT };
+
+enum { REPORT_PIECE = 4096, REPORT_LINE_MAX = 1024 };
+
+typedef void report_output(const char *text, size_t length, void *context);
+
+struct report {
+    struct snapshot all;
+    struct class_snapshot classes[SNAPSHOT_CLASS_COUNT];
+    bool is_full; /* options.stats: calls were counted */
+    report_output *output;
+    void *context;
+    struct print out;
+    char piece[REPORT_PIECE];
+};
+
+/* Takes a snapshot and writes it; false when there is no memory for that. */
+bool report_write(enum report_form form, report_output *output, void *context);
+
+/* For the forms: to be called after each line, which has at most REPORT_LINE_MAX bytes. */
+void report_end_line(struct report *report);
+
+void report_as_text(struct report *report);
+void report_as_json(struct report *report);
+void report_as_xml(struct report *report);
+void report_as_openmetrics(struct report *report);
+
+/* Whether anything of the class was ever used, as far as is known. */
+bool report_is_used(const struct class_snapshot *class);
+
+/* "ok" if every counted block was freed, else "not all freed". */
+const char *report_verdict(uint64_t allocations, uint64_t frees);
+
+PRIM_INLINE const uint64_t *report_values(const struct snapshot *snapshot) {
+    return (const uint64_t *)snapshot;
+}
+
+PRIM_INLINE const uint64_t *report_class_values(const struct class_snapshot *class) {
+    return (const uint64_t *)class;
+}
+
+#endif

@@ -1,0 +1,175 @@
+/* report_text.c - the statistics as a person wants to read them. */
+#include <string.h>
+
+#include "os/process.h"
+#include "pages/address_map.h"
+#include "primalloc.h"
+#include "watch/report.h"
+
+enum { COLUMN_NUMBER = 40, COLUMN_READABLE = 52, COLUMN_SENTENCE = 54 };
+
+/* Right-aligned: text up to this column of the line that begins at start. */
+static void print_aligned(struct print *out, size_t start, size_t column, const char *text,
+                          size_t length) {
+    while (out->length + length < start + column) {
+        print_text(out, " ");
+    }
+    print_bytes(out, text, length);
+}
+
+static void print_number(struct print *out, size_t start, size_t column, uint64_t value) {
+    char digits[24];
+    struct print number = print_to(digits, sizeof digits);
+    print_decimal(&number, value);
+    print_aligned(out, start, column, digits, number.length);
+}
+
+/* Bytes in the greatest unit that leaves a whole number, with one decimal. */
+static void print_readable(struct print *out, size_t start, size_t column, uint64_t bytes) {
+    static const char units[][4] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    char text[32];
+    struct print readable = print_to(text, sizeof text);
+    unsigned unit = 0;
+    while (unit + 1 < sizeof units / sizeof units[0] && bytes >> (10 * (unit + 1))) {
+        unit++;
+    }
+    uint64_t tenths = unit ? ((bytes >> (10 * (unit - 1))) * 10) >> 10 : bytes * 10;
+    print_decimal(&readable, tenths / 10);
+    if (unit) {
+        print_text(&readable, ".");
+        print_decimal(&readable, tenths % 10);
+    }
+    print_text(&readable, " ");
+    print_text(&readable, units[unit]);
+    print_aligned(out, start, column, text, readable.length);
+}
+
+static bool ends_with(const char *name, const char *end) {
+    size_t length = strlen(name);
+    size_t end_length = strlen(end);
+    return length >= end_length && strcmp(name + length - end_length, end) == 0;
+}
+
+static void print_figure(struct report *report, const struct figure *figure, uint64_t value) {
+    struct print *out = &report->out;
+    size_t start = out->length;
+    print_text(out, "  ");
+    print_text(out, figure->name);
+    print_number(out, start, COLUMN_NUMBER, value);
+    if (ends_with(figure->name, "_bytes")) {
+        print_readable(out, start, COLUMN_READABLE, value);
+    }
+    print_aligned(out, start, COLUMN_SENTENCE, "", 0);
+    print_text(out, figure->sentence);
+    report_end_line(report);
+}
+
+static void print_group(struct report *report, enum figure_group group, const char *title) {
+    print_text(&report->out, title);
+    report_end_line(report);
+    for (unsigned i = 0; i < FIGURE_COUNT; i++) {
+        if (figures[i].group == group) {
+            print_figure(report, &figures[i], report_values(&report->all)[i]);
+        }
+    }
+}
+
+static void print_head(struct report *report) {
+    struct print *out = &report->out;
+    print_text(out, "primalloc " PRIM_VERSION_STRING " in process ");
+    print_decimal(out, process_id());
+    print_text(out, " (");
+    print_text(out, process_program_name());
+    print_text(out, ")");
+    report_end_line(report);
+}
+
+/* Columns of the table by class: offsets of the figures and their titles. */
+struct column {
+    char title[13];
+    uint8_t is_full; /* only where calls are counted */
+    uint8_t index;   /* of the figure */
+};
+
+#define INDEX_OF(name) (uint8_t)(offsetof(struct class_snapshot, name) / sizeof(uint64_t))
+
+static const struct column columns[] = {
+    {"block", 0, INDEX_OF(block_bytes)},         {"live", 0, INDEX_OF(live_blocks)},
+    {"live bytes", 0, INDEX_OF(live_bytes)},     {"cached", 0, INDEX_OF(cached_blocks)},
+    {"partial", 0, INDEX_OF(partial_blocks)},    {"uncarved", 0, INDEX_OF(uncarved_bytes)},
+    {"asleep", 0, INDEX_OF(asleep_bytes)},       {"slabs", 0, INDEX_OF(slabs)},
+    {"allocations", 1, INDEX_OF(allocations)},   {"frees", 1, INDEX_OF(frees)},
+    {"requested", 1, INDEX_OF(requested_bytes)},
+};
+
+enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], COLUMN_WIDTH = 12 };
+
+static void print_class_head(struct report *report) {
+    size_t start = report->out.length;
+    size_t width = 0;
+    for (unsigned i = 0; i < COLUMN_COUNT; i++) {
+        if (report->is_full || !columns[i].is_full) {
+            print_aligned(&report->out, start, width += COLUMN_WIDTH, columns[i].title,
+                          strlen(columns[i].title));
+        }
+    }
+    print_text(&report->out, report->is_full ? "  verdict" : "");
+    report_end_line(report);
+}
+
+static void print_class(struct report *report, const struct class_snapshot *class) {
+    size_t start = report->out.length;
+    size_t width = 0;
+    for (unsigned i = 0; i < COLUMN_COUNT; i++) {
+        if (columns[i].is_full && !report->is_full) {
+            continue;
+        }
+        width += COLUMN_WIDTH;
+        if (i == 0 && class->block_bytes == 0) {
+            print_aligned(&report->out, start, width, "large", strlen("large"));
+        } else {
+            print_number(&report->out, start, width, report_class_values(class)[columns[i].index]);
+        }
+    }
+    if (report->is_full) {
+        print_text(&report->out, "  ");
+        print_text(&report->out, report_verdict(class->allocations, class->frees));
+    }
+    report_end_line(report);
+}
+
+static void print_verdict(struct report *report) {
+    struct print *out = &report->out;
+    const struct snapshot *all = &report->all;
+    print_text(out, "verdict: ");
+    print_text(out, report_verdict(all->allocations, all->frees));
+    if (all->allocations > all->frees) {
+        print_text(out, ": ");
+        print_decimal(out, all->allocations - all->frees);
+        print_text(out, " blocks");
+    }
+    report_end_line(report);
+}
+
+void report_as_text(struct report *report) {
+    print_head(report);
+    print_group(report, GROUP_BALANCE, "the heap's address space, each byte once:");
+    print_group(report, GROUP_HEAP, "in all:");
+    print_group(report, GROUP_COUNT, "counts:");
+    print_group(report, GROUP_EVENT, "so far:");
+    print_group(report, GROUP_PROCESS, "the process:");
+    if (report->is_full) {
+        print_group(report, GROUP_CALL, "calls:");
+    }
+    print_text(&report->out, "by class:");
+    report_end_line(report);
+    print_class_head(report);
+    for (unsigned i = 0; i < SNAPSHOT_CLASS_COUNT; i++) {
+        if (report_is_used(&report->classes[i])) {
+            print_class(report, &report->classes[i]);
+        }
+    }
+    if (report->is_full) {
+        print_verdict(report);
+    }
+}

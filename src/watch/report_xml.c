@@ -1,0 +1,60 @@
+/* report_xml.c - the statistics as malloc_info writes them: XML in the manner of glibc's. */
+#include "watch/report.h"
+
+static void print_attribute(struct print *out, const char *name, uint64_t value) {
+    print_text(out, " ");
+    print_text(out, name);
+    print_text(out, "=\"");
+    print_decimal(out, value);
+    print_text(out, "\"");
+}
+
+static void print_line(struct report *report, const char *text) {
+    print_text(&report->out, text);
+    report_end_line(report);
+}
+
+static void print_class(struct report *report, const struct class_snapshot *class) {
+    print_text(&report->out, "<class");
+    for (unsigned i = 0; i < CLASS_FIGURE_COUNT; i++) {
+        if (report->is_full || class_figures[i].group != GROUP_CALL) {
+            print_attribute(&report->out, class_figures[i].name, report_class_values(class)[i]);
+        }
+    }
+    print_line(report, "/>");
+}
+
+/* What tools that know glibc's look for. */
+static void print_system(struct report *report) {
+    print_text(&report->out, "<system type=\"current\"");
+    print_attribute(&report->out, "size", report->all.mapped_bytes);
+    print_line(report, "/>");
+    print_text(&report->out, "<system type=\"max\"");
+    print_attribute(&report->out, "size", report->all.held_peak_bytes);
+    print_line(report, "/>");
+    print_text(&report->out, "<threads");
+    print_attribute(&report->out, "count", report->all.threads);
+    print_line(report, "/>");
+}
+
+void report_as_xml(struct report *report) {
+    print_line(report, "<malloc version=\"primalloc-1\">");
+    for (unsigned i = 0; i < FIGURE_COUNT; i++) {
+        if (report->is_full || figures[i].group != GROUP_CALL) {
+            print_text(&report->out, "<figure name=\"");
+            print_text(&report->out, figures[i].name);
+            print_text(&report->out, "\"");
+            print_attribute(&report->out, "value", report_values(&report->all)[i]);
+            print_line(report, "/>");
+        }
+    }
+    print_line(report, "<classes>");
+    for (unsigned i = 0; i < SNAPSHOT_CLASS_COUNT; i++) {
+        if (report_is_used(&report->classes[i])) {
+            print_class(report, &report->classes[i]);
+        }
+    }
+    print_line(report, "</classes>");
+    print_system(report);
+    print_line(report, "</malloc>");
+}

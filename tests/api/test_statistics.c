@@ -1,0 +1,174 @@
+/* The statistics as a program sees them: structs that grow with the library, classes, and every
+ * form while many threads allocate. What the figures say is unit.snapshot's to test, what the forms
+ * look like tests/preload/test_statistics.py's. */
+#include "support/support.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "primalloc.h"
+#include "support/names.h"
+
+enum { THREADS = 64, CLASS_ROOM = 200 };
+
+static void expect_balance(const struct prim_stats *stats) {
+    assert_true(stats->live_bytes + stats->large_bytes + stats->cached_bytes +
+                    stats->partial_bytes + stats->uncarved_bytes + stats->asleep_bytes +
+                    stats->dirty_bytes + stats->clean_bytes ==
+                stats->mapped_bytes);
+}
+
+static void test_a_block_counts(void **state) {
+    (void)state;
+    struct prim_stats before;
+    struct prim_stats with;
+    assert_int_equal(prim_stats_get(&before, sizeof before), sizeof before);
+    void *small = opaque(malloc(1000));
+    void *large = opaque(malloc(1 << 20));
+    assert_int_equal(prim_stats_get(&with, sizeof with), sizeof with);
+    assert_true(with.live_bytes - before.live_bytes == malloc_usable_size(small));
+    assert_true(with.live_blocks - before.live_blocks == 1);
+    assert_true(with.large_bytes - before.large_bytes == malloc_usable_size(large));
+    assert_true(with.large_blocks - before.large_blocks == 1);
+    expect_balance(&with);
+    struct mallinfo2 info = mallinfo2();
+    assert_true(info.uordblks == with.live_bytes + with.large_bytes);
+    assert_true(info.arena == with.mapped_bytes);
+    assert_true(info.uordblks + info.fordblks == info.arena);
+    assert_true(info.fsmblks == with.cached_bytes);
+    free(small);
+    free(large);
+    assert_int_equal(prim_stats_get(&with, sizeof with), sizeof with);
+    assert_true(with.live_bytes == before.live_bytes && with.large_bytes == before.large_bytes);
+}
+
+/* Older programs know fewer figures, newer ones more. */
+static void test_sizes_of_the_struct(void **state) {
+    (void)state;
+    struct {
+        struct prim_stats known;
+        uint64_t unknown[3];
+    } later;
+    memset(&later, 0x55, sizeof later);
+    assert_int_equal(prim_stats_get(&later.known, sizeof later), sizeof later.known);
+    assert_true(later.unknown[0] == 0 && later.unknown[1] == 0 && later.unknown[2] == 0);
+    expect_balance(&later.known);
+    memset(&later, 0x55, sizeof later);
+    size_t earlier = offsetof(struct prim_stats, mapped_bytes);
+    assert_int_equal(prim_stats_get(&later.known, earlier), sizeof later.known);
+    assert_true(later.known.mapped_bytes == 0x5555555555555555u);
+    assert_true(later.known.clean_bytes != 0x5555555555555555u);
+    assert_int_equal(prim_stats_get(NULL, 0), sizeof later.known);
+}
+
+static void test_classes(void **state) {
+    (void)state;
+    static struct prim_class_stats classes[CLASS_ROOM];
+    struct prim_stats stats;
+    size_t count = prim_stats_classes(classes, CLASS_ROOM, sizeof classes[0]);
+    prim_stats_get(&stats, sizeof stats);
+    assert_true(count >= 2 && count < CLASS_ROOM);
+    uint64_t live = 0;
+    for (size_t i = 0; i < count; i++) {
+        assert_true((classes[i].block_bytes == 0) == (i + 1 == count));
+        assert_true(i == 0 || i + 1 == count ||
+                    classes[i].block_bytes > classes[i - 1].block_bytes);
+        live += classes[i].live_bytes;
+    }
+    assert_true(live == stats.live_bytes + stats.large_bytes);
+    uint64_t sizes[2] = {0, 1};
+    assert_int_equal(prim_stats_classes((struct prim_class_stats *)sizes, 1, 8), count);
+    assert_true(sizes[0] == classes[0].block_bytes && sizes[1] == 1);
+    assert_int_equal(prim_stats_classes(NULL, 0, 0), count);
+}
+
+static void count_pieces(const char *text, size_t length, void *context) {
+    size_t *total = context;
+    CHECK(length > 0 && text[length - 1] == '\n', "a piece does not end with a line");
+    *total += length;
+}
+
+static void test_forms(void **state) {
+    (void)state;
+    for (int form = PRIM_STATS_TEXT; form <= PRIM_STATS_OPENMETRICS; form++) {
+        size_t total = 0;
+        assert_int_equal(prim_stats_write((enum prim_stats_form)form, count_pieces, &total), 0);
+        assert_true(total > 1000 && total < 1000000);
+    }
+    errno = 0;
+    assert_int_equal(prim_stats_write((enum prim_stats_form)99, count_pieces, NULL), -1);
+    assert_int_equal(errno, EINVAL);
+}
+
+static atomic_bool stop;
+
+static void *churn(void *argument) {
+    struct random random = {(uintptr_t)argument};
+    void *blocks[50] = {NULL};
+    while (!atomic_load(&stop)) {
+        for (int i = 0; i < 200; i++) {
+            size_t index = random_below(&random, 50);
+            free(blocks[index]);
+            blocks[index] = opaque(malloc(random_below(&random, i % 20 ? 2000 : 300000)));
+        }
+    }
+    for (size_t i = 0; i < 50; i++) {
+        free(blocks[i]);
+    }
+    return NULL;
+}
+
+static uint64_t thread_time_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void test_snapshots_while_threads_allocate(void **state) {
+    (void)state;
+    static pthread_t threads[THREADS];
+    struct prim_stats stats;
+    size_t rounds = scaled(30);
+    uint64_t time = 0;
+    atomic_store(&stop, false);
+    for (uintptr_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)), 0);
+    }
+    for (size_t i = 0; i < rounds; i++) {
+        size_t total = 0;
+        uint64_t begin = thread_time_us();
+        prim_stats_get(&stats, sizeof stats);
+        time += thread_time_us() - begin;
+        expect_balance(&stats);
+        assert_int_equal(prim_stats_write(PRIM_STATS_JSON, count_pieces, &total), 0);
+    }
+    atomic_store(&stop, true);
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    printf("a snapshot with %d threads: %llu us of processor time\n", THREADS,
+           (unsigned long long)(time / rounds));
+    prim_stats_get(&stats, sizeof stats);
+    expect_balance(&stats);
+    assert_true(stats.live_bytes < 1 << 20); /* what threads held is free again */
+    assert_true(stats.threads >= 1 && stats.threads < THREADS);
+}
+
+int main(void) {
+    expect_allocator();
+    watchdog_start(200, "api/test_statistics");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_block_counts),
+        cmocka_unit_test(test_sizes_of_the_struct),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_snapshots_while_threads_allocate),
+    };
+    return cmocka_run_group_tests_name("statistics", tests, NULL, NULL);
+}

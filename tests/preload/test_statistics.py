@@ -1,0 +1,154 @@
+"""The statistics of a running program in every form, read as a stranger would: by a parser of the
+form, against the table of figures."""
+
+import json
+import pathlib
+import re
+import xml.etree.ElementTree
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TABLE = (ROOT / "src" / "watch" / "figures.def").read_text().split("*/", 1)[1]
+ROW = r'^%s\((\w+), (\w+), (\w+), "([^"]+)"\)'
+FIGURES = re.findall(ROW % "FIGURE", TABLE, re.MULTILINE)
+CLASS_FIGURES = re.findall(ROW % "CLASS_FIGURE", TABLE, re.MULTILINE)
+BALANCE = [name for name, group, _, _ in FIGURES if group == "BALANCE"]
+TEXT, JSON, XML, OPENMETRICS, MALLOC_INFO = 0, 1, 2, 3, 9
+HELD = 10 * 1000000  # bytes in the fixture's large blocks
+
+
+@pytest.fixture
+def write(harness, fixtures):
+    """The fixture's statistics in a form, as text."""
+
+    def run(form, **changes):
+        command = [fixtures("statistics.c"), form]
+        return harness.run_preloaded(command, changes=changes).stdout.decode()
+
+    return run
+
+
+def check_figures(figures):
+    assert sum(figures[name] for name in BALANCE) == figures["mapped_bytes"]
+    assert HELD <= figures["large_bytes"] < HELD * 1.1 and figures["large_blocks"] == 10
+    assert figures["live_blocks"] >= 990
+    assert figures["threads"] == 1
+    assert figures["rss_bytes"] >= figures["live_bytes"]
+
+
+@pytest.mark.parametrize("stats", ["off", "full"])
+def test_json(write, stats):
+    document = json.loads(write(JSON, PRIMALLOC_STATS=stats))
+    assert list(document) == ["schema", "version", "pid", "program", "calls_counted", "verdict",
+                              "figures", "classes"]
+    assert document["schema"] == "primalloc-stats-1"
+    assert document["version"] == (ROOT / "VERSION").read_text().strip()
+    assert document["program"] == "statistics"
+    figures, classes = document["figures"], document["classes"]
+    assert list(figures) == [row[0] for row in FIGURES]
+    check_figures(figures)
+    for row in classes:
+        assert list(row) == [figure[0] for figure in CLASS_FIGURES]
+    assert classes[-1]["block_bytes"] == 0 and classes[-1]["live_bytes"] == figures["large_bytes"]
+    assert sum(row["live_bytes"] for row in classes[:-1]) == figures["live_bytes"]
+    assert document["calls_counted"] == (stats == "full")
+    if stats == "off":
+        assert document["verdict"] is None and figures["allocations"] == 0
+    else:
+        assert document["verdict"] == "not all freed"
+        assert figures["requested_bytes"] >= HELD
+        for row in classes:
+            assert row["allocations"] - row["frees"] == row["live_blocks"], row
+
+
+@pytest.mark.parametrize("form", [XML, MALLOC_INFO])
+def test_xml(write, form):
+    root = xml.etree.ElementTree.fromstring(write(form))
+    assert root.tag == "malloc" and root.get("version") == "primalloc-1"
+    figures = {item.get("name"): int(item.get("value")) for item in root.findall("figure")}
+    assert list(figures) == [name for name, group, _, _ in FIGURES if group != "CALL"]
+    check_figures(figures)
+    system = {item.get("type"): int(item.get("size")) for item in root.findall("system")}
+    assert system["current"] == figures["mapped_bytes"] and "max" in system
+    assert root.find("threads").get("count") == "1"
+    classes = root.find("classes").findall("class")
+    assert sum(int(item.get("live_bytes")) for item in classes) == (
+        figures["live_bytes"] + figures["large_bytes"])
+    full = xml.etree.ElementTree.fromstring(write(form, PRIMALLOC_STATS="full"))
+    assert {item.get("name") for item in full.findall("figure")} == {row[0] for row in FIGURES}
+
+
+SAMPLE = re.compile(r'^(?P<name>[a-z_]+)(?:\{class="(?P<class>\d+|large)"\})? '
+                    r'(?P<value>\d+(?:\.\d+)?)$')
+ABOUT = re.compile(r"^# (?P<what>TYPE|UNIT|HELP) (?P<name>[a-z_]+) (?P<text>.+)$")
+
+
+def parse_openmetrics(text):
+    """{family: {"type": ..., "samples": {class or None: value}}}, as OpenMetrics 1.0 rules."""
+    lines = text.split("\n")
+    assert lines[-2:] == ["# EOF", ""]
+    families = {}
+    for line in lines[:-2]:
+        about, sample = ABOUT.match(line), SAMPLE.match(line)
+        assert about or sample, line
+        if about:
+            name = about["name"]
+            if about["what"] == "TYPE":
+                assert name not in families, f"{name} comes twice"
+                families[name] = {"samples": {}}
+            assert list(families)[-1] == name, f"{name} is not in one piece"
+            key = about["what"].lower()
+            assert key not in families[name]
+            families[name][key] = about["text"]
+            assert key != "unit" or name.endswith(f"_{about['text']}")
+            continue
+        name = list(families)[-1]
+        suffix = {"counter": "_total", "gauge": ""}[families[name]["type"]]
+        assert sample["name"] == name + suffix
+        assert sample["class"] not in families[name]["samples"]
+        families[name]["samples"][sample["class"]] = float(sample["value"])
+    return families
+
+
+@pytest.mark.parametrize("stats", ["off", "full"])
+def test_openmetrics(write, stats):
+    families = parse_openmetrics(write(OPENMETRICS, PRIMALLOC_STATS=stats))
+
+    def values(prefix, rows):
+        found = {}
+        for name, group, kind, sentence in rows:
+            if group == "CALL" and stats == "off" or name == "block_bytes":
+                continue
+            family = families.pop(prefix + re.sub("_ms$", "_seconds", name))
+            assert family["type"] == kind.lower() and family["help"] == sentence
+            found[name] = family["samples"]
+        return found
+
+    figures = {name: samples[None] for name, samples in values("primalloc_", FIGURES).items()}
+    check_figures(figures)
+    assert 0 < figures["elapsed_ms"] < 100  # in seconds
+    classes = values("primalloc_class_", CLASS_FIGURES)
+    assert sum(classes["live_bytes"].values()) == figures["live_bytes"] + figures["large_bytes"]
+    assert not families
+
+
+def test_text(write):
+    text = write(TEXT)
+    for name, group, _, sentence in FIGURES:
+        line = re.search(rf"^  {name} +\d+ .*  {re.escape(sentence)}$", text, re.MULTILINE)
+        assert (line is None) == (group == "CALL"), name
+    assert "verdict" not in text
+    full = write(TEXT, PRIMALLOC_STATS="full")
+    assert re.search(r"^verdict: not all freed: \d+ blocks$", full, re.MULTILINE)
+    assert re.search(r"^  requested_bytes ", full, re.MULTILINE)
+
+
+@pytest.mark.parametrize("leak", [False, True])
+def test_show_stats_at_exit(harness, fixtures, leak):
+    command = [fixtures("statistics.c"), TEXT, *(["leak"] if leak else [])]
+    changes = {"PRIMALLOC_SHOW_STATS": "1", "PRIMALLOC_STATS": "full"}
+    text = harness.run_preloaded(command, changes=changes).stderr.decode()
+    assert text.startswith("primalloc ") and "(statistics)" in text.split("\n", 1)[0]
+    large = re.search(r"^ +large +(\d+) .*  (ok|not all freed)$", text, re.MULTILINE)
+    assert large[1] == ("1" if leak else "0") and large[2] == ("not all freed" if leak else "ok")

@@ -1,0 +1,323 @@
+#include "watch/snapshot.h"
+
+#include <unistd.h>
+
+#include "objects/allocate.h"
+#include "objects/slab.h"
+#include "os/memory.h"
+#include "pages/huge.h"
+#include "pages/page_heap.h"
+#include "pages/purge.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+static const size_t large_size = (size_t)1 << 20;
+
+static struct class_snapshot classes[SNAPSHOT_CLASS_COUNT];
+
+static void check_sums(const struct snapshot *snapshot) {
+    struct class_snapshot sum = {0};
+    uint64_t balance = 0;
+    for (unsigned i = 0; i < FIGURE_COUNT; i++) {
+        balance += figures[i].group == GROUP_BALANCE ? ((const uint64_t *)snapshot)[i] : 0;
+    }
+    assert_int_equal(balance, snapshot->mapped_bytes);
+    for (unsigned i = 0; i < SNAPSHOT_CLASS_COUNT; i++) {
+        for (unsigned j = 0; j < CLASS_FIGURE_COUNT; j++) {
+            ((uint64_t *)&sum)[j] += ((const uint64_t *)&classes[i])[j];
+        }
+        assert_int_equal(classes[i].cached_bytes,
+                         classes[i].cached_blocks * classes[i].block_bytes);
+    }
+    assert_int_equal(sum.live_bytes, snapshot->live_bytes + snapshot->large_bytes);
+    assert_int_equal(sum.live_blocks, snapshot->live_blocks + snapshot->large_blocks);
+    assert_int_equal(sum.cached_bytes, snapshot->cached_bytes);
+    assert_int_equal(sum.cached_blocks, snapshot->cached_blocks);
+    assert_int_equal(sum.partial_bytes, snapshot->partial_bytes);
+    assert_int_equal(sum.partial_blocks, snapshot->partial_blocks);
+    assert_int_equal(sum.uncarved_bytes, snapshot->uncarved_bytes);
+    assert_int_equal(sum.asleep_bytes, snapshot->asleep_bytes);
+    assert_int_equal(sum.slabs, snapshot->slabs);
+    assert_int_equal(sum.allocations, snapshot->allocations);
+    assert_int_equal(sum.frees, snapshot->frees);
+    assert_int_equal(sum.requested_bytes, snapshot->requested_bytes);
+}
+
+static struct snapshot take_checked(void) {
+    struct snapshot snapshot;
+    struct snapshot again;
+    snapshot_take(&snapshot, classes);
+    check_sums(&snapshot);
+    assert_int_equal(snapshot.mapped_bytes, page_heap.mapped_slices * SLICE_SIZE);
+    assert_true(snapshot.untouched_bytes <= snapshot.uncarved_bytes);
+    assert_true(snapshot.metadata_resident_bytes > 0);
+    snapshot_take(&again, NULL); /* in a quiet process two looks see the same */
+    again.resident_bytes += snapshot.metadata_resident_bytes - again.metadata_resident_bytes;
+    again.metadata_resident_bytes = snapshot.metadata_resident_bytes; /* looking touches some */
+    assert_memory_equal(&again, &snapshot, offsetof(struct snapshot, elapsed_ms));
+    return snapshot;
+}
+
+static size_t slab_bytes(const struct snapshot *snapshot) {
+    return snapshot->live_bytes + snapshot->cached_bytes + snapshot->partial_bytes +
+           snapshot->uncarved_bytes + snapshot->asleep_bytes;
+}
+
+static void test_large_blocks(void **state) {
+    (void)state;
+    release(allocate(100));
+    struct snapshot before = take_checked();
+    void *block = allocate(large_size);
+    struct snapshot with = take_checked();
+    assert_int_equal(with.large_bytes - before.large_bytes, large_size);
+    assert_int_equal(with.large_blocks, before.large_blocks + 1);
+    assert_int_equal(slab_bytes(&with), slab_bytes(&before));
+    release(block);
+    struct snapshot after = take_checked();
+    assert_int_equal(after.large_bytes, before.large_bytes);
+    assert_int_equal(after.large_blocks, before.large_blocks);
+    assert_int_equal(after.dirty_bytes - before.dirty_bytes, large_size);
+}
+
+/* Blocks of a class are live while they are held, then in the thread's cache or their slabs. */
+static void follow_class(size_t size) {
+    enum { COUNT = 200 };
+    static void *blocks[COUNT];
+    unsigned row = size_class_of(size) - 1;
+    struct snapshot before = take_checked();
+    struct class_snapshot class_before = classes[row];
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = allocate(size);
+    }
+    struct snapshot with = take_checked();
+    struct class_snapshot class_with = classes[row];
+    assert_int_equal(class_with.block_bytes, size);
+    assert_int_equal(class_with.live_blocks - class_before.live_blocks, COUNT);
+    assert_int_equal(with.live_bytes - before.live_bytes, COUNT * size);
+    assert_int_equal(with.large_bytes, before.large_bytes);
+    for (int i = 0; i < COUNT; i++) {
+        release(blocks[i]);
+    }
+    struct snapshot after = take_checked();
+    assert_int_equal(classes[row].live_blocks, class_before.live_blocks);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    thread_cache_flush(thread_cache_own());
+    struct snapshot flushed = take_checked();
+    assert_int_equal(flushed.cached_bytes, 0);
+    assert_int_equal(flushed.cached_blocks, 0);
+    assert_int_equal(flushed.live_bytes, before.live_bytes);
+}
+
+static void test_classes(void **state) {
+    (void)state;
+    release(allocate(1)); /* the thread's first collection comes now or never */
+    for (int i = 0; i < 5000; i++) {
+        release(allocate(2000 + (size_t)i * 7));
+    }
+    follow_class(16);
+    follow_class(1024);
+    follow_class(20480);
+    follow_class(131072); /* a slab for each block */
+}
+
+/* Pages of slabs in use that were given back are told apart. */
+static void test_sleeping_pages(void **state) {
+    (void)state;
+    enum { COUNT = 400, SIZE = 2048 };
+    static void *blocks[COUNT];
+    thread_cache_flush(thread_cache_own());
+    slab_trim();
+    slab_purge(true);
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = allocate(SIZE);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        if (i % 20) {
+            release(blocks[i]);
+        }
+    }
+    thread_cache_flush(thread_cache_own());
+    struct snapshot before = take_checked();
+    size_t returned = slab_purge(true);
+    struct snapshot with = take_checked();
+    assert_true(returned > 0);
+    assert_int_equal(with.asleep_bytes - before.asleep_bytes, returned);
+    assert_int_equal(with.live_bytes, before.live_bytes);
+    assert_int_equal(slab_bytes(&with), slab_bytes(&before));
+    assert_true(with.purge_calls > before.purge_calls);
+    assert_int_equal(with.purged_bytes - before.purged_bytes, returned);
+    for (int i = 0; i < COUNT; i += 20) {
+        release(blocks[i]);
+    }
+    thread_cache_flush(thread_cache_own());
+    assert_int_equal(take_checked().asleep_bytes, before.asleep_bytes);
+}
+
+static void test_the_rest(void **state) {
+    (void)state;
+    static int variable;
+    struct snapshot before = take_checked();
+    assert_int_equal(before.threads, 1);
+    assert_true(before.metadata_bytes > 0);
+    assert_true(before.held_peak_bytes > 0);
+    release(&variable);
+    struct snapshot after = take_checked();
+    assert_int_equal(after.foreign_pointers, before.foreign_pointers + 1);
+    assert_true(after.rss_bytes > 0 && after.rss_peak_bytes > 0 && after.virtual_bytes > 0);
+    assert_true(after.minor_faults > 0);
+    assert_true(after.elapsed_ms < 1000 * 3600);
+}
+
+/* What the kernel holds for the heap's address space. */
+static size_t kernel_bytes(void) {
+    size_t bytes = 0;
+    size_t slices = 0;
+    uintptr_t address = page_heap.lowest_address;
+    while (slices < page_heap.mapped_slices) {
+        struct span *span = span_of_slice(address);
+        bool is_span = span && span_state(span) != SPAN_NONE;
+        size_t size = is_span ? span_size(span) : SLICE_SIZE;
+        assert_true(address < (uintptr_t)1 << PRIM_ADDRESS_BITS);
+        bytes += is_span ? memory_resident((void *)address, size) : 0;
+        slices += is_span ? span->slice_count : 0;
+        address += size;
+    }
+    return bytes;
+}
+
+static void expect_balance(const char *when) {
+    struct snapshot snapshot = take_checked();
+    size_t ours = snapshot.resident_bytes;
+    size_t kernel = kernel_bytes() + snapshot.metadata_resident_bytes;
+    size_t difference = ours > kernel ? ours - kernel : kernel - ours;
+    size_t allowed = bits_max(kernel / 100, 65536);
+    CHECK(difference <= allowed, "%s: %zu by our books, %zu by the kernel's", when, ours, kernel);
+    printf("%s: %zu KiB by our books, %zu by the kernel's\n", when, ours >> 10, kernel >> 10);
+}
+
+/* Most sizes are small, as programs' are; all blocks are touched to their
+ * ends, because what nobody touches of a block counts as live all the same. Room of a slab that
+ * was never touched counts as dirty once the slab is freed, so the heap is not too small. */
+static void test_balance_is_the_kernels(void **state) {
+    (void)state;
+    enum { COUNT = 60000 };
+    static void *blocks[COUNT];
+    struct random random = unit_random();
+    purge_all(0); /* other tests freed what they never touched */
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t size = random_below(&random, i % 200 ? 6000 : 600000) + 1;
+        blocks[i] = allocate(size);
+        memset(blocks[i], 1, usable_size(blocks[i]));
+    }
+    expect_balance("full");
+    for (size_t i = 0; i < COUNT; i++) {
+        if (random_below(&random, 10) > 1) {
+            release(blocks[i]);
+            blocks[i] = NULL;
+        }
+    }
+    expect_balance("a fifth left");
+    thread_cache_flush(thread_cache_own());
+    slab_purge(true);
+    expect_balance("slabs purged");
+    purge_all(0);
+    huge_return_waste();
+    expect_balance("all purged");
+    for (size_t i = 0; i < COUNT; i++) {
+        release(blocks[i]);
+    }
+    thread_cache_flush(thread_cache_own());
+    purge_all(0); /* what slept in slabs counts as dirty once they are free */
+    expect_balance("empty");
+}
+
+static void count_calls(void) {
+    options.stats = 1;
+    thread_cache_apply_options();
+    for (size_t size = 1; size < large_size; size *= 2) {
+        release(reallocate(allocate(size), size));
+    }
+    options.stats = 0;
+    thread_cache_apply_options();
+}
+
+static void count_in_thread(unsigned number) {
+    (void)number;
+    void *block = allocate(10);
+    (void)block;
+    release(block);
+}
+
+static void test_calls(void **state) {
+    (void)state;
+    struct snapshot before = take_checked();
+    count_calls();
+    struct snapshot after = take_checked();
+    assert_int_equal(after.allocations - before.allocations, 20);
+    assert_int_equal(after.frees - before.frees, 20);
+    assert_int_equal(after.reallocations - before.reallocations, 20);
+    assert_int_equal(after.requested_bytes - before.requested_bytes, large_size - 1);
+    release(allocate(10)); /* without the option nobody counts */
+    assert_int_equal(take_checked().allocations, after.allocations);
+    options.stats = 1;
+    unit_run_threads(3, count_in_thread); /* threads that have exited are counted, too */
+    options.stats = 0;
+    assert_int_equal(take_checked().allocations - after.allocations, 3);
+    assert_int_equal(take_checked().frees - after.frees, 3);
+}
+
+static void test_line(void **state) {
+    (void)state;
+    char text[256];
+    char expected[256];
+    struct snapshot snapshot = take_checked();
+    struct print out = print_to(text, sizeof text - 1);
+    snapshot_print_calls(&out);
+    text[out.length] = '\0';
+    int length = snprintf(
+        expected, sizeof expected,
+        "primalloc pid=%d program=%s allocations=%llu frees=%llu "
+        "reallocations=%llu",
+        (int)getpid(), program_invocation_short_name, (unsigned long long)snapshot.allocations,
+        (unsigned long long)snapshot.frees, (unsigned long long)snapshot.reallocations);
+    assert_memory_equal(text, expected, (size_t)length);
+    assert_true(text[length] == ' ' || text[length] == '\n');
+    assert_ptr_equal(strchr(text, '\n'), text + out.length - 1);
+}
+
+/* A block that moves from class to class is one that one class lost and another won. */
+static void test_calls_by_class(void **state) {
+    (void)state;
+    static struct class_snapshot before[SNAPSHOT_CLASS_COUNT];
+    take_checked();
+    memcpy(before, classes, sizeof before);
+    options.stats = 1;
+    thread_cache_apply_options();
+    char *block = allocate(1);
+    for (size_t size = 2; size < 8 * large_size; size += size / 3 + 1) {
+        block = reallocate(block, size);
+    }
+    release(allocate_aligned(3000, 4096));
+    release(allocate_zeroed(100000));
+    take_checked();
+    for (unsigned i = 0; i + 1 < SNAPSHOT_CLASS_COUNT; i++) {
+        assert_int_equal(classes[i].allocations - before[i].allocations,
+                         classes[i].frees - before[i].frees);
+    }
+    const struct class_snapshot *large = &classes[CLASS_COUNT];
+    assert_int_equal(large->allocations - before[CLASS_COUNT].allocations,
+                     large->frees - before[CLASS_COUNT].frees + 1);
+    release(block);
+    options.stats = 0;
+    thread_cache_apply_options();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large_blocks),   cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_sleeping_pages), cmocka_unit_test(test_the_rest),
+        cmocka_unit_test(test_calls),          cmocka_unit_test(test_calls_by_class),
+        cmocka_unit_test(test_line),           cmocka_unit_test(test_balance_is_the_kernels),
+    };
+    return cmocka_run_group_tests_name("snapshot", tests, NULL, NULL);
+}
