@@ -130,6 +130,15 @@ static uint64_t thread_time_us(void) {
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+/* Options that can change do so while threads read them. */
+static void set_options(size_t round) {
+    assert_int_equal(prim_option_set("perturb", round % 3), 0);
+    assert_int_equal(prim_option_set("top_pad", round % 4 * 65536), 0);
+    assert_int_equal(prim_option_set("shards", round % 5), 0);
+    assert_int_equal(prim_option_set_text("soft_limit", round % 2 ? "1M" : "auto"), 0);
+    assert_int_equal(prim_option_set_text("hard_limit", round % 2 ? "64G" : "0"), 0);
+}
+
 static void test_snapshots_while_threads_allocate(void **state) {
     (void)state;
     static pthread_t threads[THREADS];
@@ -147,7 +156,9 @@ static void test_snapshots_while_threads_allocate(void **state) {
         time += thread_time_us() - begin;
         expect_balance(&stats);
         assert_int_equal(prim_stats_write(PRIM_STATS_JSON, count_pieces, &total), 0);
+        set_options(i);
     }
+    set_options(0);
     atomic_store(&stop, true);
     for (size_t i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
