@@ -28,8 +28,9 @@ def test_it_compiles_alone_and_defines_only_its_own_names(amalgamated, compiler,
     assert {name for name in names - public if not name.startswith("prim_internal_")} == set()
 
 
-@pytest.mark.parametrize(("compiler", "flavour"), [("gcc", "override"), ("clang", "prefixed")])
-@pytest.mark.parametrize("name", ["malloc", "realloc", "aligned", "free"])
+@pytest.mark.parametrize(("compiler", "flavour", "name"), [
+    ("gcc", "override", "malloc"), ("gcc", "override", "realloc"), ("gcc", "override", "aligned"),
+    ("gcc", "override", "free"), ("clang", "prefixed", "malloc"), ("clang", "prefixed", "free")])
 def test_the_api_tests_pass_on_it(amalgamated, tmp_path, compiler, flavour, name):
     options, definition = {"override": ((OVERRIDE,), "-DPRIM_TEST_STATIC"),
                            "prefixed": ((), "-DPRIM_TEST_PREFIXED")}[flavour]
@@ -41,11 +42,11 @@ def test_the_api_tests_pass_on_it(amalgamated, tmp_path, compiler, flavour, name
     run(tmp_path / "program", PRIM_TEST_EXPECT="self")
 
 
-@pytest.mark.parametrize(("compiler", "optimisation", "linking"), [
-    ("gcc", "-O1", "-static"), ("gcc", "-O1", "-pie"), ("gcc", "-O0", "-static-pie"),
-    ("clang", "-O1", "-static"), ("clang", "-O0", "-pie"),
-    ("musl-gcc", "-O1", "-static"), ("musl-gcc", "-O0", "-pie")])
-@pytest.mark.parametrize("flavour", ["override", "prefixed"])
+@pytest.mark.parametrize(("compiler", "optimisation", "linking", "flavour"), [
+    ("gcc", "-O1", "-static", "override"), ("gcc", "-O1", "-pie", "override"),
+    ("gcc", "-O0", "-static-pie", "prefixed"), ("clang", "-O1", "-static", "prefixed"),
+    ("clang", "-O1", "-pie", "override"), ("musl-gcc", "-O1", "-static", "override"),
+    ("musl-gcc", "-O1", "-pie", "override"), ("musl-gcc", "-O0", "-static", "prefixed")])
 def test_a_program_that_holds_it(amalgamated, amalgamation, tmp_path, compiler,
                                  optimisation, linking, flavour):
     options, definition = {"override": ((OVERRIDE,), "-UPREFIXED"),
