@@ -12,6 +12,7 @@
 #ifndef PRIMALLOC_H
 #define PRIMALLOC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -243,6 +244,109 @@ enum prim_stats_form {
     PRIM_STATS_OPENMETRICS,
 };
 int prim_stats_write(enum prim_stats_form form, prim_output *output, void *context);
+
+/* Heaps of one's own: blocks that belong together, that can be counted and limited together, and
+ * that can all end at once. After mimalloc's mi_heap_*.
+ *
+ * Any thread may use any heap; each has one lock. NULL means the default heap, malloc's, wherever a
+ * heap is asked for, unless stated. free, prim_free, realloc and malloc_usable_size take blocks of
+ * every heap, from any thread; realloc leaves a block in its heap. Blocks are aligned to 16.
+ *
+ * An empty heap takes 640 bytes; its first blocks come from 1 KiB that it has for all sizes, and
+ * later ones from areas of 16 KiB to 1 MiB. Memory of freed blocks is for the same heap, until a
+ * whole area is free. In a fork's child all heaps are as the forking thread would find them. */
+typedef struct prim_heap prim_heap_t;
+
+/* A new heap; NULL with ENOMEM. */
+prim_heap_t *prim_heap_new(void);
+
+/* A heap that lives in the caller's memory, and only there: a static array, mapped or shared
+ * memory, huge pages; not a block of this allocator. It uses the whole 16 KiB units in [memory,
+ * memory + size), up to 64 GiB, a sixteenth of it for itself, for blocks of up to 256 KiB; all else
+ * is ENOMEM. NULL with EINVAL if there is no whole unit, or one is in use by a heap. The memory
+ * must stay until the heap is destroyed, or deleted and its last block freed. */
+prim_heap_t *prim_heap_new_in(void *memory, size_t size);
+
+/* Takes the heap away, but not its blocks: they belong to the default heap from now on, and their
+ * memory goes back as they are freed. Other threads may free them meanwhile. NULL is ignored. */
+void prim_heap_delete(prim_heap_t *heap);
+
+/* Takes the heap away with all its blocks, without a look at them: the time does not depend on
+ * their number, but on the areas. No other thread may use the heap or a block of it. NULL is
+ * ignored. */
+void prim_heap_destroy(prim_heap_t *heap);
+
+/* From now on all blocks of the heap together, sizes rounded up as prim_malloc_usable_size tells,
+ * hold at most so many bytes: beyond, NULL with ENOMEM. 0: no limit, as at first. Blocks that exist
+ * stay. Ignored for NULL. */
+void prim_heap_set_limit(prim_heap_t *heap, size_t bytes);
+
+/* As malloc, calloc, strdup(3), strndup(3). */
+void *prim_heap_malloc(prim_heap_t *heap, size_t size);
+void *prim_heap_calloc(prim_heap_t *heap, size_t count, size_t size);
+char *prim_heap_strdup(prim_heap_t *heap, const char *text);
+char *prim_heap_strndup(prim_heap_t *heap, const char *text, size_t most);
+
+/* As prim_realloc; the result is a block of this heap, whichever the old one belonged to. */
+void *prim_heap_realloc(prim_heap_t *heap, void *block, size_t size);
+
+/* As prim_aligned_alloc. And so that the address offset bytes into the block is aligned: the block
+ * itself may then be aligned to nothing. errno is EINVAL unless alignment is a power of two. */
+void *prim_heap_aligned_alloc(prim_heap_t *heap, size_t alignment, size_t size);
+void *prim_heap_malloc_aligned_at(prim_heap_t *heap, size_t size, size_t alignment, size_t offset);
+
+/* The heap that a block belongs to; NULL if it is the default heap, or not a block of ours. */
+prim_heap_t *prim_heap_of(const void *block);
+
+/* Whether the pointer is a block of this heap, which must not be NULL. */
+bool prim_heap_contains(const prim_heap_t *heap, const void *block);
+
+struct prim_heap_counts {
+    size_t bytes;      /* in blocks, sizes rounded up */
+    size_t blocks;     /* how many there are */
+    size_t peak_bytes; /* the most that bytes ever was */
+    size_t area_bytes; /* of memory that the heap has for blocks */
+    size_t limit;      /* of bytes; 0: none */
+};
+
+/* What a heap, not NULL, holds now; exact. */
+void prim_heap_counts(prim_heap_t *heap, struct prim_heap_counts *result);
+
+/* A piece of memory that blocks of a heap lie in. */
+struct prim_heap_area {
+    void *address;
+    size_t size;
+    size_t blocks; /* in use */
+};
+
+/* Shows the visitor each area, or each block in use with its usable size, in no order, until it
+ * returns false; the result is what it returned last, or true. Meanwhile nobody may use the heap,
+ * except that the visitor may free the block that it is shown. The heap must not be NULL. */
+typedef bool prim_heap_area_visitor(const prim_heap_t *heap, const struct prim_heap_area *area,
+                                    void *argument);
+typedef bool prim_heap_block_visitor(const prim_heap_t *heap, void *block, size_t size,
+                                     void *argument);
+bool prim_heap_visit_areas(prim_heap_t *heap, prim_heap_area_visitor *visitor, void *argument);
+bool prim_heap_visit_blocks(prim_heap_t *heap, prim_heap_block_visitor *visitor, void *argument);
+
+/* malloc and calloc with the address offset bytes into the block aligned; see
+ * prim_heap_malloc_aligned_at. After mi_malloc_aligned_at. */
+void *prim_malloc_aligned_at(size_t size, size_t alignment, size_t offset);
+void *prim_calloc_aligned_at(size_t count, size_t size, size_t alignment, size_t offset);
+
+/* realloc of a block that had old_size bytes, or of old_count elements; what is added is zero.
+ * After mi_rezalloc, mi_recalloc and OpenBSD's recallocarray: like the last they are told the old
+ * size, because nothing else knows which bytes of a block were in use. */
+void *prim_rezalloc(void *block, size_t old_size, size_t size);
+void *prim_recalloc(void *block, size_t old_count, size_t count, size_t size);
+
+/* Makes a block at least size bytes where it is, and returns it; or NULL, and the block is as it
+ * was. Never shrinks one; sets no errno. After mi_expand. */
+void *prim_expand(void *block, size_t size);
+
+/* The bytes that a block of this size has at least: asking for them costs no more. After
+ * mi_good_size. */
+size_t prim_good_size(size_t size);
 
 #ifdef __cplusplus
 }

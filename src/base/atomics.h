@@ -26,6 +26,9 @@
 #define compare_exchange_acquire(target, expected, value)                                        \
     atomic_compare_exchange_strong_explicit((target), (expected), (value), memory_order_acquire, \
                                             memory_order_relaxed)
+#define compare_exchange_release(target, expected, value)                                        \
+    atomic_compare_exchange_strong_explicit((target), (expected), (value), memory_order_release, \
+                                            memory_order_relaxed)
 #define compare_exchange_relaxed(target, expected, value)                                        \
     atomic_compare_exchange_strong_explicit((target), (expected), (value), memory_order_relaxed, \
                                             memory_order_relaxed)

@@ -7,7 +7,8 @@
  *   malloc leaves by the slow door when the bin is empty, which is also how a thread without a
  *   cache, a class never used before and the counting of calls look (their bins are empty);
  *   free leaves by it when the bin is full, which is also how NULL, foreign and large pointers
- *   (classes 0 and CLASS_LARGE), a thread without a cache and the counting of calls look.
+ *   (classes 0 and CLASS_LARGE), blocks of other heaps (CLASS_ARENA), a thread without a cache and
+ *   the counting of calls look.
  *
  * What happens behind the slow door is in slow_door.h. */
 #ifndef PRIM_OBJECTS_ALLOCATE_H

@@ -1,6 +1,7 @@
 /* heap.c - see heap.h. */
 #include "objects/heap.h"
 
+#include "objects/arena.h"
 #include "objects/maintenance.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
@@ -49,6 +50,7 @@ void heap_fork_prepare(void) {
     purge_fork_prepare();
     lock_acquire_unranked(&heap_lock);
     thread_cache_fork_prepare();
+    arena_fork_prepare();
     slab_fork_prepare();
     recycle_fork_prepare();
     lock_acquire_unranked(&page_heap.lock);
@@ -60,6 +62,7 @@ void heap_fork_parent(void) {
     lock_release_unranked(&page_heap.lock);
     recycle_fork_parent();
     slab_fork_parent();
+    arena_fork_parent();
     thread_cache_fork_parent();
     lock_release_unranked(&heap_lock);
     purge_fork_parent();
@@ -70,6 +73,7 @@ void heap_fork_child(void) {
     lock_reset(&page_heap.lock);
     recycle_fork_child();
     slab_fork_child();
+    arena_fork_child();
     thread_cache_fork_child();
     lock_reset(&heap_lock);
     purge_fork_child();

@@ -59,7 +59,7 @@ static void provide_pages(struct span *span, size_t first_slice, bool is_zero_wa
     huge_consider_large(span->address + first_slice * SLICE_SIZE, span_end(span));
 }
 
-void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
+struct span *large_take(size_t size, size_t alignment, bool *is_zero) {
     struct span *span = allocate_span(slices_for(size), alignment);
     if (!span) {
         return NULL;
@@ -69,6 +69,14 @@ void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
     }
     if (is_zero) {
         *is_zero = span->is_zero;
+    }
+    return span;
+}
+
+void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
+    struct span *span = large_take(size, alignment, is_zero);
+    if (!span) {
+        return NULL;
     }
     publish(span, size);
     return (void *)span->address;

@@ -11,6 +11,9 @@
  * through is_zero, if not NULL, whether its bytes are known to be zero. */
 void *large_allocate(size_t size, size_t alignment, bool *is_zero);
 
+/* The same, but for the announcement: a BUSY span. */
+struct span *large_take(size_t size, size_t alignment, bool *is_zero);
+
 /* A block with room behind it, for one that has begun to grow: of any size; NULL without memory. */
 void *large_allocate_growing(size_t size);
 

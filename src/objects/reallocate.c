@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "objects/allocate.h"
+#include "objects/arena.h"
 #include "objects/call_counts.h"
 #include "objects/foreign.h"
 #include "objects/large.h"
 #include "objects/maintenance.h"
+#include "objects/threshold.h"
 #include "settings/options.h"
 
 size_t usable_size(const void *block) {
@@ -14,7 +16,28 @@ size_t usable_size(const void *block) {
     if (object_class == CLASS_LARGE) {
         return span_size(span_of_block(block));
     }
+    if (object_class == CLASS_ARENA) {
+        return arena_usable_size(block);
+    }
     return object_class ? size_classes[object_class].size : 0;
+}
+
+bool expand(void *block, size_t size) {
+    if (size <= usable_size(block)) {
+        return block != NULL;
+    }
+    unsigned object_class = span_class_of(block);
+    if (object_class == CLASS_ARENA) {
+        return arena_expand(block, size);
+    }
+    return object_class == CLASS_LARGE && large_resize(span_of_block(block), size);
+}
+
+size_t good_size(size_t size) {
+    if (threshold_is_large(size)) {
+        return size > PTRDIFF_MAX ? size : bits_round_up(size, SLICE_SIZE);
+    }
+    return size_classes[size_class_of(size)].size;
 }
 
 /* A block that outgrew its class at this size is likely to grow again: it gets a span with room
@@ -78,6 +101,9 @@ void *reallocate(void *block, size_t size) {
     }
     if (PRIM_UNLIKELY(options.stats)) {
         call_counts_reallocation();
+    }
+    if (PRIM_UNLIKELY(object_class == CLASS_ARENA)) {
+        return arena_reallocate(block, size);
     }
     if (PRIM_UNLIKELY(option_now(perturb))) {
         return reallocate_filled(block, size);

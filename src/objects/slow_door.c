@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "objects/allocate.h"
+#include "objects/arena.h"
 #include "objects/call_counts.h"
 #include "objects/complaint.h"
 #include "objects/foreign.h"
@@ -24,8 +25,8 @@ static PRIM_COLD void *fail(size_t size) {
     return NULL;
 }
 
-/* A block is about to be handed out: what a program must not rely on has no zeros in it. */
-static PRIM_COLD void see_allocation(void *block, size_t size, size_t filled_size) {
+/* What a program must not rely on has no zeros in it. */
+PRIM_COLD void see_allocation(void *block, size_t size, size_t filled_size) {
     uint64_t perturb = option_now(perturb);
     if (options.stats) {
         call_counts_allocation(span_class_of(block), size);
@@ -68,11 +69,11 @@ PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class) {
     return block;
 }
 
-/* Memory is out. What the thread only keeps for itself and empty slabs go back first. Where a limit
+/* What the thread only keeps for itself and empty slabs go back first. Where a limit
  * on address space is to blame, giving up the address map makes room once: frees then take the slow
  * door, but allocation goes on. Only a thread that has a cache can know that it is the only one, so
  * it makes sure of its own first. */
-static PRIM_COLD bool make_room(void) {
+PRIM_COLD bool make_room(void) {
     struct thread_cache *cache = thread_cache_own();
     size_t before = page_heap_free_bytes();
     if (cache) {
@@ -178,6 +179,8 @@ PRIM_NOINLINE void release_slow(void *block) {
     }
     if (object_class == CLASS_LARGE) {
         large_release(span_of_block(block));
+    } else if (object_class == CLASS_ARENA) {
+        arena_release(block);
     } else if (cache) {
         thread_cache_overflow(cache, object_class, block);
     } else {

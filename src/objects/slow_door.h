@@ -20,8 +20,20 @@ void *allocate_aligned(size_t size, size_t alignment);
 /* Any pointer: a block, NULL, or one that is not ours. */
 void release_slow(void *block);
 
+/* Memory is out: gives up what the thread only keeps; true if another try may succeed. */
+bool make_room(void);
+
+/* Who looks at every call sees a block that is to be handed out for a request of this size. */
+void see_allocation(void *block, size_t size, size_t filled_size);
+
 /* C's realloc, but for size 0: the smallest block. A block that does not move keeps its place. */
 void *reallocate(void *block, size_t size);
+
+/* Makes the block at least size bytes where it is; false if it must move. Never shrinks it. */
+bool expand(void *block, size_t size);
+
+/* The bytes of the block that a request of this size comes to; an impossible size itself. */
+size_t good_size(size_t size);
 
 /* The bytes that may be used in a block; 0 for NULL and for pointers that are not ours. */
 size_t usable_size(const void *block);

@@ -5,10 +5,10 @@
  * alone writes, and reads but for statistics, without atomics. Blocks enter a bin whoever's slab
  * they come from.
  *
- * Invariants: room[c] + length of head[c] = capacity[c] for every class in use; a class not yet
- * in use, class 0 and CLASS_LARGE have no head and no room, so that malloc and free of them leave
- * the fast path by the test that they make anyway. While a thread has no cache, or has one but
- * options_see_every_call(), `visible` is the empty cache: all zero, never written.
+ * Invariants: room[c] + length of head[c] = capacity[c] for every class in use; a class not yet in
+ * use, class 0, CLASS_LARGE and CLASS_ARENA have no head and no room, so that malloc and free of
+ * them leave the fast path by the test that they make anyway. While a thread has no cache, or has
+ * one but options_see_every_call(), `visible` is the empty cache: all zero, never written.
  *
  * Every class in use costs a page at least, and most processes are tiny. So the process's first
  * cache is young to begin with: its table rounds small sizes up to powers of two. The first

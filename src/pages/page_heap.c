@@ -296,6 +296,14 @@ struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
     return span;
 }
 
+struct span *page_heap_lend(uintptr_t address, size_t size) {
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    bool is_covered = span_cover(address, size) && address_map_cover(address, size);
+    struct span *span = is_covered ? span_create(address, size / SLICE_SIZE, SPAN_BUSY) : NULL;
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    return span;
+}
+
 void page_heap_free(struct span *span, enum span_state state) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     if (state == SPAN_DIRTY && span->slice_count >= RECENT_MIN) {

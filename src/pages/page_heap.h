@@ -28,6 +28,10 @@ extern PRIM_HIDDEN struct page_heap page_heap;
  * bytes), or NULL when there is no memory. */
 struct span *page_heap_allocate(size_t slice_count, size_t alignment);
 
+/* A BUSY span over memory that is not the heap's, to be described as the heap's is; NULL when there
+ * is no memory for descriptors. Ends by span_withdraw and SPAN_NONE. */
+struct span *page_heap_lend(uintptr_t address, size_t size);
+
 /* Takes a BUSY span back, as CLEAN only if its pages are known to be gone. */
 void page_heap_free(struct span *span, enum span_state state);
 

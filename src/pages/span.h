@@ -42,10 +42,17 @@ struct span {
             struct span *previous;
         };
     };
-    void *free_blocks;     /* (lock: CLASS) linked through their first word */
-    uint32_t slice_count;  /* (const while in use) */
-    uint32_t head_offset;  /* (const while in use) slices back to the head */
-    uint64_t asleep_pages; /* (lock: CLASS) system pages given back, one bit each */
+    union {
+        void *free_blocks;   /* (lock: CLASS) linked through their first word */
+        struct arena *arena; /* (const while in use) of a large block in one */
+    };
+    uint32_t slice_count; /* (const while in use) */
+    uint32_t head_offset; /* (const while in use) slices back to the head */
+    union {
+        uint64_t asleep_pages;       /* (lock: CLASS) system pages given back, one bit each */
+        size_t block_offset;         /* (const while in use) of a large block in an arena */
+        _Atomic uint64_t used_cells; /* (atomic: hint, written under CELLS) arena_cell.h */
+    };
     /* Those that change together are not neighbours: GCC would add them in vector registers. */
     uint16_t used_count;    /* (lock: CLASS) blocks handed out to thread caches */
     uint16_t settled_count; /* (lock: CLASS) free_count when the slab was marked as settled */

@@ -1,0 +1,209 @@
+/* heaps.c - the first-class heaps of primalloc.h. NULL is the default heap throughout. */
+#include "api/family.h"
+#include "objects/arena.h"
+#include "objects/maintenance.h"
+#include "primalloc.h"
+
+static struct arena *arena_from(prim_heap_t *heap) {
+    return (struct arena *)heap;
+}
+
+static prim_heap_t *name_of(struct arena *arena) {
+    return (prim_heap_t *)arena;
+}
+
+PRIM_EXPORT prim_heap_t *prim_heap_new(void) {
+    return name_of(arena_create());
+}
+
+PRIM_EXPORT prim_heap_t *prim_heap_new_in(void *memory, size_t size) {
+    return name_of(arena_create_lent(memory, size));
+}
+
+PRIM_EXPORT void prim_heap_delete(prim_heap_t *heap) {
+    if (heap) {
+        arena_delete(arena_from(heap));
+    }
+}
+
+PRIM_EXPORT void prim_heap_destroy(prim_heap_t *heap) {
+    if (heap) {
+        arena_destroy(arena_from(heap));
+        maintenance_consider(__builtin_return_address(0), true);
+    }
+}
+
+PRIM_EXPORT void prim_heap_set_limit(prim_heap_t *heap, size_t bytes) {
+    if (heap) {
+        arena_set_limit(arena_from(heap), bytes ? bytes : SIZE_MAX);
+    }
+}
+
+PRIM_EXPORT void *prim_heap_malloc(prim_heap_t *heap, size_t size) {
+    return heap ? arena_allocate(arena_from(heap), (struct arena_request){.size = size}, NULL)
+                : allocate(size);
+}
+
+static void *allocate_zeroed_in(prim_heap_t *heap, struct arena_request request) {
+    bool is_zero = false;
+    void *block = arena_allocate(arena_from(heap), request, &is_zero);
+    return block && !is_zero ? memset(block, 0, request.size) : block;
+}
+
+PRIM_EXPORT void *prim_heap_calloc(prim_heap_t *heap, size_t count, size_t size) {
+    size_t total;
+    if (!heap || __builtin_mul_overflow(count, size, &total)) {
+        return family_calloc(count, size);
+    }
+    return allocate_zeroed_in(heap, (struct arena_request){.size = total});
+}
+
+PRIM_EXPORT void *prim_heap_realloc(prim_heap_t *heap, void *block, size_t size) {
+    if (!block) {
+        return prim_heap_malloc(heap, size);
+    }
+    if (size == 0 || prim_heap_of(block) == heap) {
+        return family_realloc(block, size);
+    }
+    void *target = prim_heap_malloc(heap, size);
+    if (target) {
+        memcpy(target, block, bits_min(usable_size(block), size));
+        release(block);
+    }
+    return target;
+}
+
+PRIM_EXPORT void *prim_heap_aligned_alloc(prim_heap_t *heap, size_t alignment, size_t size) {
+    return prim_heap_malloc_aligned_at(heap, size, alignment, 0);
+}
+
+static char *copy_text(prim_heap_t *heap, const char *text, size_t length) {
+    char *copy = prim_heap_malloc(heap, length + 1);
+    if (copy) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
+PRIM_EXPORT char *prim_heap_strdup(prim_heap_t *heap, const char *text) {
+    return copy_text(heap, text, strlen(text));
+}
+
+PRIM_EXPORT char *prim_heap_strndup(prim_heap_t *heap, const char *text, size_t most) {
+    return copy_text(heap, text, strnlen(text, most));
+}
+
+PRIM_EXPORT prim_heap_t *prim_heap_of(const void *block) {
+    return name_of(arena_of(block));
+}
+
+PRIM_EXPORT bool prim_heap_contains(const prim_heap_t *heap, const void *block) {
+    return heap && arena_of(block) == (const struct arena *)heap;
+}
+
+PRIM_EXPORT void prim_heap_counts(prim_heap_t *heap, struct prim_heap_counts *result) {
+    struct arena_counts counts = arena_counts(arena_from(heap));
+    *result = (struct prim_heap_counts){
+        .bytes = counts.live_bytes,
+        .blocks = counts.live_count,
+        .peak_bytes = counts.peak_bytes,
+        .area_bytes = counts.area_bytes,
+        .limit = counts.limit == SIZE_MAX ? 0 : counts.limit,
+    };
+}
+
+/* The caller's visitor and what it is called with. */
+struct visit {
+    prim_heap_t *heap;
+    prim_heap_area_visitor *area;
+    prim_heap_block_visitor *block;
+    void *argument;
+};
+
+static bool show_area(const struct arena_area *area, void *argument) {
+    const struct visit *visit = argument;
+    struct prim_heap_area shown = {area->address, area->size, area->used_count};
+    return visit->area(visit->heap, &shown, visit->argument);
+}
+
+static bool show_block(void *block, size_t size, void *argument) {
+    const struct visit *visit = argument;
+    return visit->block(visit->heap, block, size, visit->argument);
+}
+
+PRIM_EXPORT bool prim_heap_visit_areas(prim_heap_t *heap, prim_heap_area_visitor *visitor,
+                                       void *argument) {
+    struct visit visit = {.heap = heap, .area = visitor, .argument = argument};
+    return arena_visit_areas(arena_from(heap), show_area, &visit);
+}
+
+PRIM_EXPORT bool prim_heap_visit_blocks(prim_heap_t *heap, prim_heap_block_visitor *visitor,
+                                        void *argument) {
+    struct visit visit = {.heap = heap, .block = visitor, .argument = argument};
+    return arena_visit_blocks(arena_from(heap), show_block, &visit);
+}
+
+/* Slabs know no offsets: what needs one comes from an arena, whose blocks free finds as well. */
+PRIM_EXPORT void *prim_heap_malloc_aligned_at(prim_heap_t *heap, size_t size, size_t alignment,
+                                              size_t offset) {
+    if (!bits_is_power_of_two(alignment)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    struct arena *arena = arena_from(heap);
+    if (!arena) {
+        if ((offset & (alignment - 1)) == 0) {
+            return allocate_aligned(size, alignment);
+        }
+        arena = arena_unnamed();
+    }
+    if (!arena) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return arena_allocate(arena, (struct arena_request){size, alignment, offset}, NULL);
+}
+
+PRIM_EXPORT void *prim_malloc_aligned_at(size_t size, size_t alignment, size_t offset) {
+    return prim_heap_malloc_aligned_at(NULL, size, alignment, offset);
+}
+
+PRIM_EXPORT void *prim_calloc_aligned_at(size_t count, size_t size, size_t alignment,
+                                         size_t offset) {
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *block = prim_malloc_aligned_at(total, alignment, offset);
+    return block ? memset(block, 0, total) : NULL;
+}
+
+PRIM_EXPORT void *prim_rezalloc(void *block, size_t old_size, size_t size) {
+    char *result = family_realloc(block, size);
+    size_t kept = block ? bits_min(old_size, size) : 0;
+    if (result) {
+        memset(result + kept, 0, size - kept);
+    }
+    return result;
+}
+
+PRIM_EXPORT void *prim_recalloc(void *block, size_t old_count, size_t count, size_t size) {
+    size_t total;
+    size_t old_total;
+    if (__builtin_mul_overflow(count, size, &total) ||
+        __builtin_mul_overflow(old_count, size, &old_total)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return prim_rezalloc(block, old_total, total);
+}
+
+PRIM_EXPORT void *prim_expand(void *block, size_t size) {
+    return expand(block, size) ? block : NULL;
+}
+
+PRIM_EXPORT size_t prim_good_size(size_t size) {
+    return good_size(size);
+}

@@ -1,0 +1,418 @@
+/* arena.c - see arena.h: arenas, and which memory they are made of. */
+#include "objects/arena.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "objects/allocate.h"
+#include "objects/arena_cell.h"
+#include "objects/arena_chunk.h"
+#include "objects/arena_find.h"
+#include "objects/complaint.h"
+#include "objects/foreign.h"
+#include "objects/heap.h"
+#include "objects/large.h"
+#include "pages/page_heap.h"
+#include "pages/purge.h"
+#include "settings/options.h"
+
+static struct {
+    struct lock lock;
+    struct arena *all; /* (lock: ARENAS) deleted ones as well */
+} arenas;
+
+static struct arena *create(unsigned class_last, bool is_lent) {
+    heap_ensure();
+    size_t size = sizeof(struct arena) + (class_last + 1) * sizeof(struct arena_block *);
+    struct arena *arena = allocate(size);
+    if (!arena) {
+        return NULL;
+    }
+    memset(arena, 0, size);
+    arena->class_last = class_last;
+    arena->is_lent = is_lent;
+    arena->counts.limit = SIZE_MAX;
+    lock_acquire(&arenas.lock, LOCK_ARENAS);
+    arena->next = arenas.all;
+    if (arena->next) {
+        arena->next->previous = arena;
+    }
+    arenas.all = arena;
+    lock_release(&arenas.lock, LOCK_ARENAS);
+    return arena;
+}
+
+struct arena *arena_create(void) {
+    return create(ARENA_CLASS_LAST, false);
+}
+
+struct arena *arena_unnamed(void) {
+    static _Atomic(struct arena *) unnamed;       /* (atomic: unnamed) */
+    struct arena *arena = load_acquire(&unnamed); /* order pair: unnamed */
+    if (arena) {
+        return arena;
+    }
+    arena = arena_create();
+    if (!arena) {
+        return NULL;
+    }
+    store_relaxed(&arena->is_deleted, true);
+    arena->counts.live_count = 1; /* a block that is never freed */
+    struct arena *expected = NULL;
+    if (!compare_exchange_release(&unnamed, &expected, arena)) { /* order pair: unnamed */
+        arena_destroy(arena);
+        return load_acquire(&unnamed); /* order pair: unnamed */
+    }
+    return arena;
+}
+
+/* Whether no block of ours begins in the range, and nothing of it is lent already. */
+static bool is_foreign(uintptr_t start, uintptr_t end) {
+    for (uintptr_t slice = start; slice < end; slice += SLICE_SIZE) {
+        if (span_class_of((void *)slice)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct arena *arena_create_lent(void *memory, size_t size) {
+    uintptr_t end = bits_round_down((uintptr_t)memory + size, SLICE_SIZE);
+    uintptr_t start = bits_round_up((uintptr_t)memory, SLICE_SIZE);
+    size_t most = bits_round_down((size_t)UINT32_MAX * ARENA_GRANULE, SLICE_SIZE);
+    bool is_range = memory && start >= (uintptr_t)memory && end > start &&
+                    end <= (uintptr_t)1 << PRIM_ADDRESS_BITS;
+    if (!is_range || !is_foreign(start, end)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    struct arena *arena = create(CLASS_COUNT, true);
+    if (!arena) {
+        return NULL;
+    }
+    size = bits_min(end - start, most);
+    struct span *span = page_heap_lend(start, size);
+    if (!span) {
+        arena_destroy(arena);
+        errno = ENOMEM;
+        return NULL;
+    }
+    span->bucket = ARENA_LENT;
+    arena_chunk_insert(arena, arena_chunk_create(arena, (void *)start, size, false));
+    span_publish(span, SPAN_SLAB, CLASS_ARENA);
+    return arena;
+}
+
+static void free_chunk(struct arena_chunk *chunk) {
+    struct span *span = span_of_block(chunk);
+    if (span->bucket == ARENA_CELLS) {
+        arena_cell_release(chunk);
+        return;
+    }
+    bool is_lent = span->bucket == ARENA_LENT;
+    span_withdraw(span);
+    if (is_lent) {
+        span_set_state(span, SPAN_NONE);
+    } else {
+        purge_free(span, SPAN_DIRTY);
+    }
+}
+
+static void free_large(struct span *span) {
+    span_withdraw(span);
+    purge_free(span, SPAN_DIRTY);
+}
+
+void arena_destroy(struct arena *arena) {
+    lock_acquire(&arenas.lock, LOCK_ARENAS);
+    if (arena->next) {
+        arena->next->previous = arena->previous;
+    }
+    if (arena->previous) {
+        arena->previous->next = arena->next;
+    } else {
+        arenas.all = arena->next;
+    }
+    lock_release(&arenas.lock, LOCK_ARENAS);
+    for (struct arena_chunk *chunk = arena->chunks; chunk;) {
+        struct arena_chunk *next = chunk->next;
+        free_chunk(chunk);
+        chunk = next;
+    }
+    for (struct span *span = arena->large; span;) {
+        struct span *next = span->next;
+        free_large(span);
+        span = next;
+    }
+    release(arena);
+}
+
+void arena_delete(struct arena *arena) {
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    store_relaxed(&arena->is_deleted, true);
+    bool is_empty = arena->counts.live_count == 0;
+    lock_release(&arena->lock, LOCK_ARENA);
+    if (is_empty) {
+        arena_destroy(arena);
+    }
+}
+
+/* With the lock held: whether so many bytes more are within the limit; if so, counts them. */
+static bool count(struct arena *arena, size_t bytes, size_t blocks) {
+    struct arena_counts *counts = &arena->counts;
+    if (bytes > counts->limit || counts->live_bytes > counts->limit - bytes) {
+        return false;
+    }
+    counts->live_bytes += bytes;
+    counts->live_count += blocks;
+    counts->peak_bytes = bits_max(counts->peak_bytes, counts->live_bytes);
+    return true;
+}
+
+/* With the lock held: true if the arena ends with this. */
+static bool uncount(struct arena *arena, size_t bytes, size_t blocks) {
+    arena->counts.live_bytes -= bytes;
+    arena->counts.live_count -= blocks;
+    return arena->counts.live_count == 0 && load_relaxed(&arena->is_deleted);
+}
+
+/* Gets the arena another chunk that a block of this size fits in. */
+static bool add_chunk(struct arena *arena, size_t block_size) {
+    size_t bytes = arena_chunk_bytes_for(block_size);
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    size_t grown = arena->counts.area_bytes / ARENA_GROWTH_DIVISOR;
+    bool is_cell =
+        !arena->is_lent && bytes <= ARENA_CELL_SIZE && arena->cell_count < ARENA_CELLS_MAX;
+    arena->cell_count += is_cell;
+    lock_release(&arena->lock, LOCK_ARENA);
+    void *memory = NULL;
+    bool is_zero = false;
+    if (is_cell) {
+        memory = arena_cell_take();
+        bytes = ARENA_CELL_SIZE;
+    } else if (!arena->is_lent) {
+        size_t slices = bits_min(grown / SLICE_SIZE, ARENA_CHUNK_SLICES_MAX);
+        slices = bits_max(slices, bits_round_up(bytes, SLICE_SIZE) / SLICE_SIZE);
+        struct span *span = page_heap_allocate(slices, 0);
+        if (span) {
+            memory = (void *)span->address;
+            bytes = slices * SLICE_SIZE;
+            is_zero = span->is_zero;
+            span->bucket = ARENA_CHUNK;
+            span_publish(span, SPAN_SLAB, CLASS_ARENA);
+        }
+    }
+    if (!memory) {
+        return false;
+    }
+    struct arena_chunk *chunk = arena_chunk_create(arena, memory, bytes, is_zero);
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    arena_chunk_insert(arena, chunk);
+    lock_release(&arena->lock, LOCK_ARENA);
+    return true;
+}
+
+static void *allocate_in_chunk(struct arena *arena, const struct arena_fit *fit) {
+    size_t bytes = size_classes[fit->object_class].size;
+    for (;;) {
+        lock_acquire(&arena->lock, LOCK_ARENA);
+        bool is_allowed = count(arena, bytes, 1);
+        void *block = is_allowed ? arena_chunk_take(arena, fit) : NULL;
+        if (is_allowed && !block) {
+            uncount(arena, bytes, 1);
+        }
+        lock_release(&arena->lock, LOCK_ARENA);
+        if (PRIM_LIKELY(block != NULL)) {
+            return block;
+        }
+        size_t searched = size_classes[fit->search_class].size;
+        if (!is_allowed || (!add_chunk(arena, searched) && (arena->is_lent || !make_room()))) {
+            return NULL;
+        }
+    }
+}
+
+static void link_large(struct arena *arena, struct span *span) {
+    span->previous = NULL;
+    span->next = arena->large;
+    if (span->next) {
+        span->next->previous = span;
+    }
+    arena->large = span;
+    arena->counts.area_bytes += span_size(span);
+}
+
+static void unlink_large(struct arena *arena, struct span *span) {
+    if (span->next) {
+        span->next->previous = span->previous;
+    }
+    if (span->previous) {
+        span->previous->next = span->next;
+    } else {
+        arena->large = span->next;
+    }
+    arena->counts.area_bytes -= span_size(span);
+}
+
+static void *allocate_large(struct arena *arena, const struct arena_request *request,
+                            bool *is_zero) {
+    size_t alignment = bits_max(request->alignment, 1);
+    size_t offset = (0 - request->offset) & (alignment - 1);
+    if (arena->is_lent || request->size > PTRDIFF_MAX || offset > PTRDIFF_MAX) {
+        return NULL;
+    }
+    struct span *span;
+    do {
+        span = large_take(bits_max(request->size, 1) + offset, alignment, is_zero);
+    } while (PRIM_UNLIKELY(!span) && make_room());
+    if (!span) {
+        return NULL;
+    }
+    span->bucket = ARENA_LARGE;
+    span->arena = arena;
+    span->block_offset = offset;
+    span->leaves_at_free = false;
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    bool is_allowed = count(arena, arena_large_size(span), 1);
+    if (is_allowed) {
+        link_large(arena, span);
+    }
+    lock_release(&arena->lock, LOCK_ARENA);
+    /* The slices up to the block's own, so that its address leads to the span's head. */
+    span_publish(span, offset < SLICE_SIZE ? SPAN_LARGE : SPAN_SLAB, CLASS_ARENA);
+    if (!is_allowed) {
+        free_large(span);
+        return NULL;
+    }
+    return (void *)(span->address + offset);
+}
+
+void *arena_allocate(struct arena *arena, struct arena_request request, bool *is_zero) {
+    struct arena_fit fit;
+    void *block = arena_chunk_fit(arena, &request, &fit) ? allocate_in_chunk(arena, &fit)
+                                                         : allocate_large(arena, &request, is_zero);
+    if (PRIM_UNLIKELY(!block)) {
+        complaint_memory(request.size);
+        errno = ENOMEM;
+    } else if (PRIM_UNLIKELY(options_see_every_call())) {
+        see_allocation(block, request.size, is_zero ? 0 : arena_usable_size(block));
+    }
+    return block;
+}
+
+void arena_release(void *block) {
+    struct arena_found place = arena_find(block);
+    struct arena *arena = place.arena;
+    if (PRIM_UNLIKELY(!arena)) {
+        foreign_release(block);
+        return;
+    }
+    bool is_unused = false;
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    size_t bytes = place.chunk ? arena_chunk_block_size(place.chunk, place.granule) : place.usable;
+    if (place.chunk) {
+        bool is_empty = arena_chunk_give_back(arena, place.chunk, place.granule);
+        is_unused = is_empty && place.chunk->previous;
+        if (is_unused) {
+            arena_chunk_remove(arena, place.chunk);
+        }
+    } else {
+        unlink_large(arena, place.span);
+    }
+    bool is_last = uncount(arena, bytes, 1);
+    lock_release(&arena->lock, LOCK_ARENA);
+    if (is_unused) {
+        free_chunk(place.chunk);
+    } else if (!place.chunk) {
+        free_large(place.span);
+    }
+    if (is_last) {
+        arena_destroy(arena);
+    }
+}
+
+/* A large block grows or shrinks where it is. */
+static bool resize_large(const struct arena_found *found, size_t size) {
+    struct arena *arena = found->arena;
+    struct span *span = found->span;
+    if (span->block_offset || size > PTRDIFF_MAX) {
+        return false;
+    }
+    size_t before = span_size(span);
+    size_t wanted = bits_round_up(size, SLICE_SIZE);
+    size_t growth = wanted > before ? wanted - before : 0;
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    bool is_allowed = count(arena, growth, 0);
+    lock_release(&arena->lock, LOCK_ARENA);
+    if (!is_allowed) {
+        return false;
+    }
+    bool is_done = large_resize(span, size);
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    uncount(arena, before + growth - span_size(span), 0);
+    arena->counts.area_bytes += span_size(span) - before;
+    lock_release(&arena->lock, LOCK_ARENA);
+    return is_done;
+}
+
+void *arena_reallocate(void *block, size_t size) {
+    enum { SLACK = 64 }; /* bytes that are not worth a copy */
+    struct arena_found found = arena_find(block);
+    if (!found.arena) {
+        return foreign_reallocate(block, size);
+    }
+    if (size <= found.usable && (size >= found.usable / 2 || found.usable <= SLACK)) {
+        return block;
+    }
+    if (!found.chunk && resize_large(&found, size)) {
+        return block;
+    }
+    void *target = arena_allocate(found.arena, (struct arena_request){.size = size}, NULL);
+    if (target) {
+        memcpy(target, block, bits_min(found.usable, size));
+        arena_release(block);
+    }
+    return target;
+}
+
+bool arena_expand(void *block, size_t size) {
+    struct arena_found found = arena_find(block);
+    return found.arena && (size <= found.usable || (!found.chunk && resize_large(&found, size)));
+}
+
+void arena_set_limit(struct arena *arena, size_t limit) {
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    arena->counts.limit = limit;
+    lock_release(&arena->lock, LOCK_ARENA);
+}
+
+struct arena_counts arena_counts(struct arena *arena) {
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    struct arena_counts counts = arena->counts;
+    lock_release(&arena->lock, LOCK_ARENA);
+    return counts;
+}
+
+void arena_fork_prepare(void) {
+    lock_acquire_unranked(&arenas.lock);
+    for (struct arena *arena = arenas.all; arena; arena = arena->next) {
+        lock_acquire_unranked(&arena->lock);
+    }
+    arena_cell_fork_prepare();
+}
+
+void arena_fork_parent(void) {
+    arena_cell_fork_parent();
+    for (struct arena *arena = arenas.all; arena; arena = arena->next) {
+        lock_release_unranked(&arena->lock);
+    }
+    lock_release_unranked(&arenas.lock);
+}
+
+void arena_fork_child(void) {
+    arena_cell_fork_child();
+    for (struct arena *arena = arenas.all; arena; arena = arena->next) {
+        lock_reset(&arena->lock);
+    }
+    lock_reset(&arenas.lock);
+}

@@ -1,0 +1,23 @@
+/* arena_find.h - which block of which arena a pointer is. */
+#ifndef PRIM_OBJECTS_ARENA_FIND_H
+#define PRIM_OBJECTS_ARENA_FIND_H
+
+#include "objects/arena.h"
+
+struct arena_found {
+    struct arena *arena; /* NULL: the pointer is no live block */
+    struct arena_chunk *chunk;
+    size_t granule;
+    struct span *span; /* of a large block: there is no chunk */
+    size_t usable;     /* bytes from the pointer on */
+};
+
+/* For any pointer into slices with CLASS_ARENA. Without a lock: the byte that tells a block that
+ * the caller holds changes under nobody's hands. */
+struct arena_found arena_find(const void *block);
+
+PRIM_INLINE size_t arena_large_size(const struct span *span) {
+    return span_size(span) - span->block_offset;
+}
+
+#endif
