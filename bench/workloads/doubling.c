@@ -21,6 +21,7 @@ static struct argument arguments[] = {
 
 /* An allocator may write a header or its neighbours' records: so much in a step is no copy. */
 #define BOOKKEEPING_BYTES (64 * KIB)
+#define HUGE_BYTES (2 * MIB)
 
 static void references_forget(void) {
     int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
@@ -63,6 +64,17 @@ static size_t referenced_bytes(const unsigned char *block, size_t bytes) {
     return sum;
 }
 
+static size_t huge_bytes(void) {
+    return labelled_number(file_read("/proc/self/smaps_rollup"), "\nAnonHugePages:") * KIB;
+}
+
+/* What one huge page counts for that an allocator has tried for the part to come: it lies behind the
+ * bytes that could be copied, perhaps in the same mapping. */
+static size_t tried_bytes(size_t huge_before, size_t bytes) {
+    size_t huge_now = huge_bytes();
+    return huge_now > huge_before && bytes >= HUGE_BYTES ? HUGE_BYTES : 0;
+}
+
 static unsigned char *block_doubled(unsigned char *block, size_t bytes) {
     if (arguments[3].value == 0)
         return (unsigned char *)block_found(realloc(block, 2 * bytes), 2 * bytes);
@@ -75,9 +87,15 @@ static unsigned char *block_doubled(unsigned char *block, size_t bytes) {
 /* One step to twice the size; the bytes that it copied, as far as it is watched. */
 static size_t double_once(unsigned char **block, size_t bytes) {
     int is_watched = bytes > arguments[2].value * KIB;
-    if (is_watched) references_forget();
+    size_t huge = 0;
+    if (is_watched) {
+        huge = huge_bytes();
+        references_forget();
+    }
     *block = block_doubled(*block, bytes);
     size_t referenced = is_watched ? referenced_bytes(*block, bytes) : 0;
+    size_t tried = is_watched ? tried_bytes(huge, bytes) : 0;
+    referenced -= referenced < tried ? referenced : tried;
     for (size_t b = 0; b < bytes; b += PAGE_BYTES) {
         if ((*block)[b] != (unsigned char)(b / PAGE_BYTES))
             workload_fail("realloc to %zu bytes lost contents", 2 * bytes);

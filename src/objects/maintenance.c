@@ -8,6 +8,7 @@
 #include "os/machine.h"
 #include "os/process.h"
 #include "os/thread.h"
+#include "pages/huge.h"
 #include "settings/options.h"
 
 enum {
@@ -67,7 +68,7 @@ static size_t work(void) {
             break;
         }
         bool has_young;
-        size_t returned = purge_end_window(&has_young) + slab_purge(false);
+        size_t returned = purge_end_window(quiet > 0, &has_young) + slab_purge(false);
         size_t still_in_slabs = slab_returnable_bytes();
         bool stirs = has_young || still_in_slabs != in_slabs;
         in_slabs = still_in_slabs;
@@ -93,6 +94,7 @@ static void maintain(void) {
     slab_purge(false); /* what it returns was idle before: the next one begins here */
     for (;;) {
         size_t threshold = work();
+        huge_return_waste();
         bool may_stay = !load_relaxed(&must_leave) && is_wanted();
         atomic_store_explicit(&maintenance_threshold, threshold, memory_order_seq_cst);
         atomic_thread_fence(memory_order_seq_cst);

@@ -20,6 +20,8 @@ enum {
     CAPACITY_SMALL_SIZE = 16 * 1024,   /* bytes a bin of blocks up to 4 KiB may grow to */
     CAPACITY_MEDIUM_SIZE = 256 * 1024, /* bytes a bin of greater blocks may grow to */
     CAPACITY_MAX = 256,                /* blocks a bin may grow to */
+    CAPACITY_IDLE_SIZE = 16 * 1024,    /* bytes a bin of greater blocks keeps if only freed to */
+    ONLY_FREED_SIZE = 512 * 1024,      /* bytes of a class freed in a row that make us think so */
     REFILL_GROWTH_SIZE = 4096,         /* bins of greater blocks grow when they run over only */
     COLLECT_INTERVAL = 64,             /* slow events between collections; a power of two */
     COLLECT_CLASSES = 8,               /* bins visited by one collection */
@@ -134,6 +136,23 @@ static void flush_bin(struct thread_cache *cache, unsigned object_class) {
     bit_clear(cache->was_moved, object_class);
 }
 
+/* The bin runs over, spare and all: it is too small. But where much was freed since one was taken
+ * last, the program goes on freeing, and keeping greater blocks for it is in vain: their bin gets
+ * smaller, down to nothing. */
+static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class) {
+    size_t size = size_classes[object_class].size;
+    uint32_t freed = (uint32_t)(cache->capacity[object_class] * size);
+    if (size > REFILL_GROWTH_SIZE && cache->only_freed[object_class] > ONLY_FREED_SIZE) {
+        head_to_spare(cache, object_class);
+        slab_release(object_class, take_spare(cache, object_class));
+        unsigned half = cache->capacity[object_class] / 2;
+        set_capacity(cache, object_class, (unsigned)bits_max(half, CAPACITY_IDLE_SIZE / size));
+    } else {
+        cache->only_freed[object_class] += freed;
+        grow_capacity(cache, object_class);
+    }
+}
+
 /* Low water: a spare that nobody moved since the last visit goes back to its slabs, and the bin
  * gets smaller; else the head becomes the spare and waits for the next visit. A cache above its
  * budget, because more threads came, gives all of the bin back. */
@@ -231,10 +250,12 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
     } else {
         unsigned wanted = (unsigned)bits_max(cache->capacity[object_class], 1);
         count = slab_acquire(current_shard(), object_class, wanted, &list);
+        cache->only_freed[object_class] = 0;
         if (count == 0) {
             return NULL;
         }
-        if (size_classes[object_class].size <= REFILL_GROWTH_SIZE) {
+        if (size_classes[object_class].size <= REFILL_GROWTH_SIZE ||
+            cache->capacity[object_class] == 0) {
             grow_capacity(cache, object_class);
         }
     }
@@ -246,18 +267,20 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
 void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block) {
     begin_use(cache, object_class);
     note_slow_event(cache);
-    if (cache->capacity[object_class] == 0) { /* no budget for this class */
+    if (cache->room[object_class] <= 0 && cache->head[object_class]) {
+        if (cache->spare[object_class]) {
+            slab_release(object_class, take_spare(cache, object_class));
+            adapt_to_overflow(cache, object_class);
+        }
+        if (cache->head[object_class]) {
+            head_to_spare(cache, object_class);
+            bit_set(cache->was_moved, object_class);
+        }
+    }
+    if (cache->capacity[object_class] == 0) { /* no budget for this class, or no use for it */
         *(void **)block = NULL;
         slab_release(object_class, block);
         return;
-    }
-    if (cache->room[object_class] <= 0) {
-        if (cache->spare[object_class]) {
-            slab_release(object_class, take_spare(cache, object_class));
-            grow_capacity(cache, object_class);
-        }
-        head_to_spare(cache, object_class);
-        bit_set(cache->was_moved, object_class);
     }
     *(void **)block = cache->head[object_class];
     cache->head[object_class] = block;

@@ -36,6 +36,7 @@ struct thread_cache {
     void *spare[BIN_COUNT];          /* (owner) a second list */
     uint64_t in_use[2];              /* (owner) one bit a class: capacity is not 0 */
     uint64_t was_moved[2];           /* (owner) one bit a class: spare taken or set since visit */
+    uint32_t only_freed[BIN_COUNT];  /* (owner) bytes that ran over since the bin was refilled */
     size_t capacity_bytes;           /* (owner) sum of capacity * size over the classes */
     uint32_t slow_events;            /* (owner) refills and overflows, drives collection */
     uint32_t visited_class;          /* (owner) where the next collection goes on */

@@ -125,6 +125,7 @@ static void ask_for(uintptr_t start, uintptr_t end) {
     }
     mapping_note_cut(start, end);
     span_set_marks(start, end, MARK_HUGE, true);
+    span_set_marks(start, end, MARK_ASKED, true);
     add_relaxed(&huge_asked_bytes, end - start);
     uint64_t before = machine_thread_time_us();
     *(volatile char *)start = 0; /* it is zero */
@@ -159,6 +160,19 @@ void huge_consider_large(uintptr_t address, uintptr_t end) {
     }
 }
 
+void huge_forget(uintptr_t start, uintptr_t end) {
+    for (uintptr_t at = bits_round_down(start, HUGE_SIZE); at < end; at += HUGE_SIZE) {
+        if (start <= at && at + HUGE_SIZE <= end) {
+            span_set_marks(at, at + HUGE_SIZE, MARK_HUGE, false);
+        }
+        if (PRIM_UNLIKELY(span_has_mark(at, MARK_ASKED))) {
+            span_set_marks(at, at + HUGE_SIZE, MARK_ASKED, false);
+            memory_advise_huge((void *)at, HUGE_SIZE, false);
+            subtract_relaxed(&huge_asked_bytes, HUGE_SIZE);
+        }
+    }
+}
+
 /* What is done with a free part of a huge page that is in use in part; returns bytes. */
 typedef size_t part_visitor(uintptr_t address, size_t size);
 
@@ -188,12 +202,14 @@ static size_t visit_parts(part_visitor *visit) {
 }
 
 static size_t count_part(uintptr_t address, size_t size) {
-    (void)address;
-    return size;
+    return memory_resident((void *)address, size);
 }
 
 static size_t return_part(uintptr_t address, size_t size) {
     size_t resident = memory_resident((void *)address, size);
+    if (resident) {
+        huge_forget(address, address + size);
+    }
     return resident && memory_purge((void *)address, size) ? resident : 0;
 }
 
@@ -202,5 +218,6 @@ size_t huge_waste_bytes(void) {
 }
 
 size_t huge_return_waste(void) {
-    return load_relaxed(&huge_asked_bytes) ? visit_parts(return_part) : 0;
+    return load_relaxed(&of_small.count) || load_relaxed(&of_large.count) ? visit_parts(return_part)
+                                                                          : 0;
 }

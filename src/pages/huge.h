@@ -27,13 +27,17 @@ void huge_consider_small(const struct span *span, uintptr_t clean_end);
 /* So may whole blocks in this part, without any page yet, of a span that the caller owns. */
 void huge_consider_large(uintptr_t address, uintptr_t end);
 
+/* Pages of [start, end) go back or elsewhere: their huge pages are asked for no longer, or the
+ * kernel's khugepaged would fill them up again. */
+void huge_forget(uintptr_t start, uintptr_t end);
+
 /* Maps size bytes, whole huge pages of the pool that the system has set aside (vm.nr_hugepages),
  * for large_os_pages. 0, and one line on standard error, when the pool has not so many. They never
  * go back before the process ends: the pool would not promise to have others for the place. */
 uintptr_t huge_map_pool(size_t size);
 
-/* Bytes that are free and clean but lie in huge pages that are in use in part: what these cost, at
- * most. Takes the page heap's lock. */
+/* Bytes that are free and clean but resident, in huge pages that are in use in part: what these
+ * cost. Takes the page heap's lock. */
 size_t huge_waste_bytes(void);
 
 /* Gives them back, at the price of breaking up the huge pages; returns how many were resident. */

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "os/memory.h"
+#include "pages/huge.h"
 #include "pages/limits.h"
 #include "settings/options.h"
 
@@ -65,6 +66,7 @@ size_t mapping_move(uintptr_t from, uintptr_t to, size_t size) {
     if (memory_is_pinned((void *)from)) {
         return 0;
     }
+    huge_forget(from, from + size);
     while (moved < size && mapping_may_cut()) {
         size_t run = next_cut(from + moved + SLICE_SIZE, from + size) - (from + moved);
         if (!memory_move((void *)(from + moved), (void *)(to + moved), run)) {
@@ -81,11 +83,18 @@ size_t mapping_move(uintptr_t from, uintptr_t to, size_t size) {
 }
 
 bool mapping_purge(uintptr_t address, size_t size) {
-    if (span_has_mark(address, MARK_POOL) || !memory_purge((void *)address, size)) {
+    if (span_has_mark(address, MARK_POOL)) {
+        return false;
+    }
+    huge_forget(address, address + size);
+    if (!memory_purge((void *)address, size)) {
         return false;
     }
     uintptr_t start = bits_round_up(address, HUGE_SIZE);
     uintptr_t end = bits_round_down(address + size, HUGE_SIZE);
+    if (start < end) {
+        span_forget_inner(address, address + size);
+    }
     if (start < end && mapping_may_cut() && memory_dump((void *)start, end - start, false)) {
         store_relaxed(&has_hidden, true);
         span_set_marks(start, end, MARK_HIDDEN, true);

@@ -36,6 +36,7 @@ struct search {
     bool is_for_any_part;     /* parts of blocks are idle by their number, whichever they are */
     bool counts_resident;     /* purged is what was resident */
     bool is_for_whole;        /* whole blocks only */
+    bool may_break;           /* huge pages may be broken up for any part */
     bool may_cut;             /* parts of whole blocks may go in the end */
     bool has_young;           /* met a block that is not idle */
     unsigned refusals;        /* by the kernel */
@@ -76,7 +77,7 @@ static bool is_idle(uintptr_t address, struct search *search) {
 }
 
 /* Whether size bytes of the block around address may go. A huge page is not broken up for less than
- * a quarter of it. */
+ * a quarter of it while there is anything else. */
 static bool may_go(uintptr_t address, size_t size, struct search *search) {
     if (search->is_for_all) {
         return true;
@@ -84,7 +85,7 @@ static bool may_go(uintptr_t address, size_t size, struct search *search) {
     if (size == BLOCK_SIZE) {
         return (search->is_for_whole || search->may_cut) && is_idle(address, search);
     }
-    if (size < BLOCK_SIZE / 4 && span_has_mark(address, MARK_HUGE)) {
+    if (size < BLOCK_SIZE / 4 && !search->may_break && span_has_mark(address, MARK_ASKED)) {
         return false;
     }
     return search->is_for_any_part || is_idle(address, search);
@@ -254,9 +255,9 @@ void purge_open_window(void) {
     lock_release(&purge.lock, LOCK_PURGE);
 }
 
-size_t purge_end_window(bool *has_young) {
+size_t purge_end_window(bool may_break, bool *has_young) {
     lock_acquire(&purge.lock, LOCK_PURGE);
-    struct search search = {.since = purge.window_generation};
+    struct search search = {.since = purge.window_generation, .may_break = may_break};
     purge.window_generation = next_generation();
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     search.left = options_return_idle() ? dirty_above(option_now(top_pad)) : 0;

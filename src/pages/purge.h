@@ -13,8 +13,9 @@
  * is free above it goes within purge_free, as glibc trims its heap, and nothing else goes.
  *
  * What goes: whole 2 MiB first, of the largest spans first, at the highest addresses first; pieces
- * when nothing whole is left. At most BATCH_SIZE a system call, which runs outside the page heap's
- * lock; meanwhile its span is BUSY.
+ * when nothing whole is left. Huge pages are broken up for less than a quarter of them by a window
+ * only, after one in which there was nothing else to do. At most BATCH_SIZE a system call, which
+ * runs outside the page heap's lock; meanwhile its span is BUSY.
  *
  * Locks: PURGE, held while pages go back, system calls included, and by fork: no child is born
  * while a span is on its way. Slow calls only try it; the thread leaves off after a batch for
@@ -33,10 +34,10 @@ void purge_tick(void);
 /* Opens a window: from now on ages are kept. */
 void purge_open_window(void);
 
-/* Ends the window and opens the next one; returns the bytes given back, and tells whether there are
- * dirty pages that were freed too late for this window. The caller sees to it that a window lasts
- * long enough. */
-size_t purge_end_window(bool *has_young);
+/* Ends the window and opens the next one, and breaks up huge pages for small parts if it may;
+ * returns the bytes given back, and tells whether there are dirty pages that were freed too late
+ * for this window. The caller sees to it that a window lasts long enough. */
+size_t purge_end_window(bool may_break, bool *has_young);
 
 /* Purges all free memory but keep_bytes of it; returns how many bytes of it were resident. */
 size_t purge_all(size_t keep_bytes);

