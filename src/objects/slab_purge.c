@@ -22,6 +22,10 @@ enum {
 
 struct lock slab_purge_lock;
 
+/* Purges of a set go on from one place. While one of them is for all slabs, the others must not pass
+ * a slab over on its behalf. */
+static _Atomic unsigned purges_of_all; /* (atomic: hint, ordered by the sets' locks) under way */
+
 struct purge {
     bool all;             /* not only what was idle */
     size_t futile_blocks; /* in slabs that had no page to give */
@@ -127,7 +131,8 @@ static bool is_due(const struct purge *purge, struct span *slab) {
     }
     bool was_idle = (slab->bucket & MARK_WAITING) != 0;
     slab->bucket |= MARK_WAITING;
-    return purge->all || (was_idle && purge->futile_blocks < FUTILE_BLOCKS_MAX);
+    bool is_for_all = purge->all || load_relaxed(&purges_of_all) != 0;
+    return is_for_all || (was_idle && purge->futile_blocks < FUTILE_BLOCKS_MAX);
 }
 
 /* Visits slabs up to the first with pages to give, or some. False when all have been visited. */
@@ -220,7 +225,9 @@ static void purge_set(struct shard *shard, unsigned object_class, void *context)
 
 size_t slab_purge(bool all) {
     struct purge purge = {.all = all};
+    add_relaxed(&purges_of_all, all);
     slab_set_for_each(purge_set, &purge);
+    subtract_relaxed(&purges_of_all, all);
     return purge.bytes;
 }
 

@@ -105,6 +105,9 @@ static void survive(size_t size) {
            "malloc_trim %zu KiB: %.3f\n",
            size, heap.count, live >> 10, before >> 10, after >> 10, (double)after / (double)live);
     fflush(stdout);
+    if (after > live + live / 10 + MIB / 2) {
+        malloc_stats(); /* says where it is */
+    }
     CHECK(is_reference_allocator() || after <= live + live / 10 + MIB / 2,
           "%zu bytes resident for pages of %zu bytes", after, live);
     grow(&heap, size, total / 2);

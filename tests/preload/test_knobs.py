@@ -209,8 +209,8 @@ def test_top_pad(knobs, way, preload):
 
 @EITHER
 def test_no_cache_of_a_thread(knobs, preload):
-    """glibc counts the blocks in a thread's cache as in use, and so do we; glibc also 656 bytes of
-    its own, and we the rest of the page that the last block came from."""
+    """Without a cache little remains: 656 bytes of glibc's own, and with us the rest of the page
+    that the last block came from."""
     without = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0"}
     assert knobs("cached", 100, 1000, preload=preload)["cached"] >= 1000
     cached = knobs("cached", 100, 1000, preload=preload, **without)["cached"]
