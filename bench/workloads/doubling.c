@@ -68,8 +68,8 @@ static size_t huge_bytes(void) {
     return labelled_number(file_read("/proc/self/smaps_rollup"), "\nAnonHugePages:") * KIB;
 }
 
-/* What one huge page counts for that an allocator has tried for the part to come: it lies behind the
- * bytes that could be copied, perhaps in the same mapping. */
+/* What one huge page counts for that an allocator has tried for the part to come: it lies behind
+ * the bytes that could be copied, perhaps in the same mapping. */
 static size_t tried_bytes(size_t huge_before, size_t bytes) {
     size_t huge_now = huge_bytes();
     return huge_now > huge_before && bytes >= HUGE_BYTES ? HUGE_BYTES : 0;

@@ -22,8 +22,8 @@ enum {
 
 struct lock slab_purge_lock;
 
-/* Purges of a set go on from one place. While one of them is for all slabs, the others must not pass
- * a slab over on its behalf. */
+/* Purges of a set go on from one place. While one of them is for all slabs, the others must not
+ * pass a slab over on its behalf. */
 static _Atomic unsigned purges_of_all; /* (atomic: hint, ordered by the sets' locks) under way */
 
 struct purge {
