@@ -24,6 +24,9 @@ void mapping_note_cut(uintptr_t start, uintptr_t end);
  * no such call or no mapping to spare, or the pages are pinned. The caller owns both ranges. */
 size_t mapping_move(uintptr_t from, uintptr_t to, size_t size);
 
+/* Whether that takes few system calls for so much: the range has few cuts. */
+bool mapping_moves_well(uintptr_t from, size_t size);
+
 /* Gives the pages of a BUSY span's part back, as memory_purge; whole 2 MiB are kept out of core
  * dumps from then on. Fails for pages of the system's pool, too. */
 bool mapping_purge(uintptr_t address, size_t size);
