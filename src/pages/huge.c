@@ -14,6 +14,7 @@
 enum {
     HEAP_SIZE_MIN = 16 << 20, /* resident: smaller heaps get no huge pages */
     GROWTH_UNASKED = 2 << 20, /* mapped: until then the system's setting does not matter */
+    PAGE_SIZE_MAX = 4096,     /* with greater pages a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
     PROBE_INTERVAL = 8,       /* one range in so many goes without, to see what is touched of it */
@@ -139,7 +140,7 @@ static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end
                      add_relaxed(&judgement->count, 1) % PROBE_INTERVAL != PROBE_INTERVAL - 1;
     store_relaxed(&judgement->start, start);
     store_relaxed(&judgement->end, end);
-    if (is_wanted && !is_pausing() && mapping_may_cut()) {
+    if (is_wanted && memory_page_size() <= PAGE_SIZE_MAX && !is_pausing() && mapping_may_cut()) {
         ask_for(start, end);
     }
 }

@@ -50,8 +50,11 @@ static uintptr_t next_cut(uintptr_t start, uintptr_t end) {
 }
 
 bool mapping_may_cut(void) {
-    return options.moves && memory_page_size() <= SLICE_SIZE &&
-           load_relaxed(&cut_count) < limits_map_budget();
+    return load_relaxed(&cut_count) < limits_map_budget();
+}
+
+bool mapping_may_move(void) {
+    return options.moves && memory_page_size() <= SLICE_SIZE && mapping_may_cut();
 }
 
 void mapping_note_cut(uintptr_t start, uintptr_t end) {
@@ -80,7 +83,7 @@ size_t mapping_move(uintptr_t from, uintptr_t to, size_t size) {
         return 0;
     }
     huge_forget(from, from + size);
-    while (moved < size && mapping_may_cut()) {
+    while (moved < size && mapping_may_move()) {
         size_t run = next_cut(from + moved + SLICE_SIZE, from + size) - (from + moved);
         if (!memory_move((void *)(from + moved), (void *)(to + moved), run)) {
             break;
@@ -95,8 +98,17 @@ size_t mapping_move(uintptr_t from, uintptr_t to, size_t size) {
     return moved;
 }
 
+static bool has_pool_pages(uintptr_t start, uintptr_t end) {
+    for (uintptr_t at = bits_round_down(start, HUGE_SIZE); at < end; at += HUGE_SIZE) {
+        if (span_has_mark(at, MARK_POOL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool mapping_purge(uintptr_t address, size_t size) {
-    if (span_has_mark(address, MARK_POOL)) {
+    if (has_pool_pages(address, address + size)) {
         return false;
     }
     huge_forget(address, address + size);

@@ -11,8 +11,11 @@
 
 #include "pages/span.h"
 
-/* Whether moving is on, and fewer cuts were made than we may make. */
+/* Whether fewer cuts were made than we may make. */
 bool mapping_may_cut(void);
+
+/* The same, and moving is on and possible. */
+bool mapping_may_move(void);
 
 /* The range [start, end) has become a mapping, or several, of its own. The caller owns the range;
  * its neighbours may do the same at the same time. */

@@ -13,8 +13,7 @@ enum {
     DONORS_MAX = 32,     /* spans that give their pages to one other */
 };
 
-static struct lock
-    recycle_lock; /* (lock: RECYCLE) held while donors are BUSY: fork waits for them */
+static struct lock recycle_lock; /* (lock: RECYCLE) held while donors are BUSY */
 
 struct donation {
     struct span *spans[DONORS_MAX]; /* BUSY */
@@ -70,7 +69,7 @@ size_t recycle_into(struct span *span, size_t first_slice) {
     struct donation donation = {.count = 0};
     enum span_state states[DONORS_MAX];
     size_t wanted = bits_min(span->slice_count - first_slice, RECEIVED_MAX);
-    if (wanted < RECEIVED_MIN || !mapping_may_cut()) {
+    if (wanted < RECEIVED_MIN || !mapping_may_move()) {
         return 0;
     }
     lock_acquire(&recycle_lock, LOCK_RECYCLE);

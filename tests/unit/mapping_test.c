@@ -148,7 +148,8 @@ static void test_core_dumps(void **state) {
 static void test_option(void **state) {
     (void)state;
     options.moves = 0;
-    assert_false(mapping_may_cut());
+    assert_false(mapping_may_move());
+    assert_true(mapping_may_cut());
     assert_false(can_move());
     options.moves = 1;
 }
