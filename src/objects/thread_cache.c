@@ -18,8 +18,10 @@ enum {
     CAPACITY_START_SIZE = 1024,        /* bytes a bin may hold at first */
     CAPACITY_START_MAX = 16,           /* blocks */
     CAPACITY_SMALL_SIZE = 16 * 1024,   /* bytes a bin of blocks up to 4 KiB may grow to */
+    CAPACITY_FEW_SIZE = 64 * 1024,     /* the same while all bins together hold no more than ... */
+    FEW_BINS_SIZE = 128 * 1024,        /* ... this: a program of few sizes */
     CAPACITY_MEDIUM_SIZE = 256 * 1024, /* bytes a bin of greater blocks may grow to */
-    CAPACITY_MAX = 256,                /* blocks a bin may grow to */
+    CAPACITY_MAX = 1024,               /* blocks a bin may grow to */
     CAPACITY_IDLE_SIZE = 16 * 1024,    /* bytes a bin of greater blocks keeps if only freed to */
     ONLY_FREED_SIZE = 512 * 1024,      /* bytes of a class freed in a row that make us think so */
     REFILL_GROWTH_SIZE = 4096,         /* bins of greater blocks grow when they run over only */
@@ -47,17 +49,19 @@ static struct {
     bool has_key;                /* (const after initialisation) */
 } caches;
 
-static unsigned capacity_limit(unsigned object_class) {
+static unsigned capacity_limit(const struct thread_cache *cache, unsigned object_class) {
     size_t size = size_classes[object_class].size;
-    size_t bytes = size <= 4096 ? CAPACITY_SMALL_SIZE : CAPACITY_MEDIUM_SIZE;
+    size_t small_bytes =
+        cache->capacity_bytes < FEW_BINS_SIZE ? CAPACITY_FEW_SIZE : CAPACITY_SMALL_SIZE;
+    size_t bytes = size <= 4096 ? small_bytes : CAPACITY_MEDIUM_SIZE;
     size_t most = size <= options.cache_max ? options.cache_count / 2 : 0; /* head and spare */
     return (unsigned)bits_min(bits_max(bytes / size, 1), bits_min(most, CAPACITY_MAX));
 }
 
-static unsigned capacity_start(unsigned object_class) {
+static unsigned capacity_start(const struct thread_cache *cache, unsigned object_class) {
     size_t count = CAPACITY_START_SIZE / size_classes[object_class].size;
     return (unsigned)bits_min(bits_clamp(count, 1, CAPACITY_START_MAX),
-                              capacity_limit(object_class));
+                              capacity_limit(cache, object_class));
 }
 
 /* Bytes that the capacities of one thread may add up to: half of what it may hold, because a bin
@@ -95,8 +99,8 @@ static void set_capacity(struct thread_cache *cache, unsigned object_class, unsi
 /* Gives a bin its first capacity, or twice what it has, as far as limit and budget allow. */
 static void grow_capacity(struct thread_cache *cache, unsigned object_class) {
     unsigned capacity = cache->capacity[object_class];
-    unsigned wanted = capacity ? capacity * 2 : capacity_start(object_class);
-    unsigned allowed = (unsigned)bits_min(wanted, capacity_limit(object_class));
+    unsigned wanted = capacity ? capacity * 2 : capacity_start(cache, object_class);
+    unsigned allowed = (unsigned)bits_min(wanted, capacity_limit(cache, object_class));
     size_t growth = (size_t)(allowed - capacity) * size_classes[object_class].size;
     if (allowed > capacity && cache->capacity_bytes + growth <= thread_budget()) {
         set_capacity(cache, object_class, allowed);
@@ -165,7 +169,7 @@ static void collect_bin(struct thread_cache *cache, unsigned object_class) {
         if (!bit_test(cache->was_moved, object_class)) {
             slab_release(object_class, take_spare(cache, object_class));
             set_capacity(cache, object_class,
-                         (unsigned)bits_max(half, capacity_start(object_class)));
+                         (unsigned)bits_max(half, capacity_start(cache, object_class)));
         }
     } else if (cache->head[object_class]) {
         head_to_spare(cache, object_class);
