@@ -1,0 +1,203 @@
+/* module.c - see module.h. */
+#include "os/module.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+#pragma weak dlsym /* not in fully static programs, which load nothing */
+
+/* What glibc 2.35 fills in; its own header may be older. */
+struct found_object {
+    unsigned long long flags;
+    void *start;
+    void *end;
+    struct link_map *link_map;
+    void *table;
+    unsigned long long reserved[11];
+};
+
+/* Looked up by name, so that a library built on this system runs on older ones. */
+typedef int object_finder(void *address, struct found_object *result);
+static _Atomic(object_finder *) finder; /* (atomic: hint) _dl_find_object; NULL: there is none */
+
+enum { PATHS_SIZE = 64 << 10, LOCK_PATIENCE = 1000, PAGE_LEAST = 4096, NOTE_BUILD_ID = 3 };
+
+static struct module modules[MODULES_MAX + 1]; /* (const below known_count) the first is unused */
+static _Atomic unsigned known_count;           /* (atomic: modules) entries that are complete */
+static _Atomic unsigned writer;                /* (atomic: writer) 1: somebody adds an entry */
+static char paths[PATHS_SIZE];                 /* (lock: writer) names, terminated */
+static size_t paths_used;                      /* (lock: writer) */
+static bool is_starting;                       /* (lock: writer) what is found now is permanent */
+
+unsigned module_count(void) {
+    return load_acquire(&known_count); /* order pair: modules */
+}
+
+const struct module *module_at(unsigned index) {
+    return &modules[index];
+}
+
+static uint64_t hash_of_name(const char *name) {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (; name && *name; name++) {
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
+    }
+    return hash;
+}
+
+static bool is_same(const struct module *a, const struct module *b) {
+    return a->start == b->start && a->end == b->end && a->identity == b->identity &&
+           a->table == b->table && a->name_hash == b->name_hash;
+}
+
+/* From the notes in memory: the first page holds the headers of everything that a linker makes. */
+static void read_build_id(struct module *module) {
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)module->start;
+    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+        header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > PAGE_LEAST) {
+        return;
+    }
+    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(module->start + header->e_phoff);
+    uintptr_t bias = header->e_type == ET_DYN ? module->start : 0;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        uintptr_t note = bias + segments[i].p_vaddr;
+        uintptr_t end = note + segments[i].p_filesz;
+        if (segments[i].p_type != PT_NOTE || note < module->start || end > module->end) {
+            continue;
+        }
+        while (note + sizeof(ElfW(Nhdr)) < end) {
+            const ElfW(Nhdr) *entry = (const ElfW(Nhdr) *)note;
+            const uint8_t *text = (const uint8_t *)(entry + 1) + bits_round_up(entry->n_namesz, 4);
+            if (entry->n_type == NOTE_BUILD_ID && entry->n_namesz == 4 &&
+                entry->n_descsz <= BUILD_ID_MAX && memcmp(entry + 1, "GNU", 4) == 0) {
+                memcpy(module->build_id, text, entry->n_descsz);
+                module->build_id_length = (uint8_t)entry->n_descsz;
+            }
+            note = (uintptr_t)text + bits_round_up(entry->n_descsz, 4);
+        }
+    }
+}
+
+static const char *keep_path(const char *name) {
+    size_t size = name ? strlen(name) + 1 : 0;
+    if (size <= 1 || size > PATHS_SIZE - paths_used) {
+        return "";
+    }
+    char *kept = memcpy(paths + paths_used, name, size);
+    paths_used += size;
+    return kept;
+}
+
+static unsigned index_of(const struct module *wanted) {
+    unsigned index = module_count();
+    while (index && !is_same(&modules[index], wanted)) {
+        index--;
+    }
+    return index;
+}
+
+/* Waits a while only: a signal handler may have interrupted the writer. */
+static bool lock_writer(void) {
+    for (unsigned i = 0; i < LOCK_PATIENCE; i++) {
+        unsigned expected = 0;
+        if (compare_exchange_acquire(&writer, &expected, 1)) { /* order pair: writer */
+            return true;
+        }
+    }
+    return false;
+}
+
+static PRIM_COLD unsigned add(const struct module *found, const char *name) {
+    if (!lock_writer()) {
+        return 0;
+    }
+    unsigned index = index_of(found);
+    if (!index && load_relaxed(&known_count) < MODULES_MAX) {
+        index = load_relaxed(&known_count) + 1;
+        modules[index] = *found;
+        modules[index].path = keep_path(name);
+        modules[index].is_permanent = is_starting;
+        read_build_id(&modules[index]);
+        store_release(&known_count, index); /* order pair: modules */
+    }
+    store_release(&writer, 0); /* order pair: writer */
+    return index;
+}
+
+static unsigned find_by_table(uintptr_t address) {
+    unsigned index = module_count();
+    while (index && !(modules[index].start <= address && address < modules[index].end)) {
+        index--;
+    }
+    return index;
+}
+
+PRIM_COLD unsigned module_find(uintptr_t address) {
+    object_finder *find_object = load_relaxed(&finder);
+    if (!find_object) {
+        return find_by_table(address);
+    }
+    struct found_object object;
+    if (find_object((void *)address, &object) != 0) {
+        return 0;
+    }
+    const char *name = object.link_map->l_name;
+    struct module found = {.start = (uintptr_t)object.start,
+                           .end = (uintptr_t)object.end,
+                           .table = object.table,
+                           .identity = object.link_map,
+                           .name_hash = hash_of_name(name)};
+    unsigned index = index_of(&found);
+    return PRIM_LIKELY(index) ? index : add(&found, name);
+}
+
+unsigned module_find_again(uintptr_t address, unsigned index) {
+    const struct module *module = &modules[index];
+    object_finder *find_object = load_relaxed(&finder);
+    if (PRIM_LIKELY(module->is_permanent) || !find_object) {
+        return index;
+    }
+    struct found_object object;
+    if (find_object((void *)address, &object) == 0 && (uintptr_t)object.start == module->start &&
+        (uintptr_t)object.end == module->end && object.link_map == module->identity &&
+        object.table == module->table &&
+        hash_of_name(object.link_map->l_name) == module->name_hash) {
+        return index;
+    }
+    return module_find(address);
+}
+
+static PRIM_COLD int note(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    (void)context;
+    struct module found = {.start = UINTPTR_MAX, .identity = info->dlpi_phdr};
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD) {
+            found.start = bits_min(found.start, bits_round_down(start, PAGE_LEAST));
+            found.end = bits_max(found.end, start + segment->p_memsz);
+        } else if (segment->p_type == PT_GNU_EH_FRAME) {
+            found.table = (const uint8_t *)start;
+        }
+    }
+    if (load_relaxed(&finder)) {
+        module_find(found.start);
+    } else if (found.end) {
+        found.name_hash = hash_of_name(info->dlpi_name);
+        add(&found, info->dlpi_name);
+    }
+    return 0;
+}
+
+void module_note_all(void) {
+    if (dlsym && !load_relaxed(&finder)) {
+        store_relaxed(&finder, (object_finder *)dlsym(RTLD_DEFAULT, "_dl_find_object"));
+    }
+    is_starting = module_count() == 0;
+    dl_iterate_phdr(note, NULL);
+    is_starting = false;
+}

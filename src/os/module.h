@@ -1,0 +1,42 @@
+/* module.h - which program or library an address belongs to, told without a lock.
+ *
+ * A table that only grows: each program or library that was ever found has one entry, which stays
+ * when it is unloaded. Another that takes its place gets an entry of its own. glibc from 2.35 on is
+ * asked for each address (_dl_find_object: no lock, safe in signal handlers and while libraries
+ * come and go); elsewhere the table knows what module_note_all() found.
+ *
+ * Entries are written once, before `module_count` tells of them: readers need no lock. */
+#ifndef PRIM_OS_MODULE_H
+#define PRIM_OS_MODULE_H
+
+#include "base/atomics.h"
+
+enum { MODULES_MAX = 1024, BUILD_ID_MAX = 20 };
+
+struct module {
+    uintptr_t start;                /* (const) first address */
+    uintptr_t end;                  /* (const) address behind the last */
+    const uint8_t *table;           /* (const) its .eh_frame_hdr, or NULL */
+    const void *identity;           /* (const) the loader's entry for it */
+    uint64_t name_hash;             /* (const) of the loader's name for it */
+    const char *path;               /* (const) "" for the program and where it does not fit */
+    uint8_t build_id[BUILD_ID_MAX]; /* (const) */
+    uint8_t build_id_length;        /* (const) 0: none */
+    bool is_permanent; /* (const) was there when the process started: stays to the end */
+};
+
+/* Index of the module of this address, 0 if there is none or no room for another one. Indices go
+ * from 1 to module_count(). */
+unsigned module_find(uintptr_t address);
+
+/* The same for an address that belonged to this module a while ago: quick if it still does. */
+unsigned module_find_again(uintptr_t address, unsigned index);
+
+unsigned module_count(void);
+const struct module *module_at(unsigned index);
+
+/* Enters all that is loaded now; takes the loader's lock. What is found by the first call, in a
+ * constructor, counts as permanent. */
+void module_note_all(void);
+
+#endif

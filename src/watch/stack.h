@@ -1,0 +1,38 @@
+/* stack.h - who called: the return addresses of the calling thread's stack, innermost first.
+ *
+ * By the unwind tables where the code has them, by frame pointers elsewhere. Takes no lock but one
+ * of its own that it never waits for, allocates nothing, and reads only memory that is there: it
+ * may be called anywhere, on small and foreign stacks, in signal handlers, while libraries come and
+ * go. Rules are kept per address, so that a frame costs some tens of instructions the second time.
+ *
+ * Code without either (some hand-written assembler, machine code made at run time without frame
+ * pointers) ends the walk. */
+#ifndef PRIM_WATCH_STACK_H
+#define PRIM_WATCH_STACK_H
+
+#include "os/module.h"
+
+/* Fills in at most max addresses and returns how many; the first is in the caller of this function
+ * if skip is 0, in its caller's caller if it is 1, and so on. */
+unsigned stack_capture(void **frames, unsigned max, unsigned skip);
+
+/* The same, each address with the index of its module (see module.h) in the upper bits: it stays
+ * meaningful when libraries are unloaded and others take their place. Begins behind the frame that
+ * returns to `caller`, if there is such a one: those are the library's own. */
+unsigned stack_capture_marked(uint64_t *frames, unsigned max, const void *caller);
+
+enum { STACK_MODULE_SHIFT = 48 };
+
+PRIM_INLINE uintptr_t stack_frame_address(uint64_t frame) {
+    return (uintptr_t)(frame & (((uint64_t)1 << STACK_MODULE_SHIFT) - 1));
+}
+
+PRIM_INLINE unsigned stack_frame_module(uint64_t frame) {
+    return (unsigned)(frame >> STACK_MODULE_SHIFT);
+}
+
+/* To be called before the first capture, and again at will: notes what is loaded. Takes a lock of
+ * the loader; for constructors, and functions that a program calls by name. */
+void stack_prepare(void);
+
+#endif
