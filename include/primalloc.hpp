@@ -1,18 +1,21 @@
-// primalloc.hpp - primalloc for C++11 and later: a standard allocator, a memory resource, owners.
+// primalloc.hpp - primalloc for C++11 and later: allocators, memory resources, owners, heaps.
 //
 // A program whose malloc is primalloc has it under new and every container already. This header is
 // for those that hold the prim_ names beside libc's malloc and choose place by place; for all of a
 // program's new and delete see primalloc-new-delete.hpp. When memory is out, the new-handler is
 // called until one frees enough, throws or is missing; then std::bad_alloc is thrown, as by new.
-// Without exceptions the program is terminated there, as by new; nothing else in here ends it.
+// Heaps have no new-handler: their limit is not the process's. Without exceptions the program is
+// terminated where one would be thrown, as by new; nothing else in here ends it.
 #ifndef PRIMALLOC_HPP
 #define PRIMALLOC_HPP
 
+#include <cerrno>
 #include <cstddef>
 #include <exception>
 #include <limits>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -67,12 +70,48 @@ inline void *try_handlers(std::size_t size, std::size_t alignment) {
     return block;
 }
 
+[[noreturn]] inline void not_lendable() {
+#if defined(__cpp_exceptions)
+    throw std::invalid_argument("primalloc: memory that cannot be lent to a heap");
+#else
+    std::terminate();
+#endif
+}
+
+// From a heap; null is the default one, without new-handlers all the same.
+inline void *allocate_in(prim_heap_t *heap, std::size_t size, std::size_t alignment) {
+    void *block = is_aligned_by_malloc(size, alignment)
+                      ? prim_heap_malloc(heap, size)
+                      : prim_heap_aligned_alloc(heap, alignment, size);
+    if (!block) {
+        out_of_memory();
+    }
+    return block;
+}
+
 // Where the whole object begins that this may be a base of.
 template <class T> void *begin(T *object, std::true_type) noexcept {
     return const_cast<void *>(dynamic_cast<const volatile void *>(object));
 }
 template <class T> void *begin(T *object, std::false_type) noexcept {
     return const_cast<void *>(static_cast<const volatile void *>(object));
+}
+
+// new T(arguments...) in a block that is freed if the constructor throws.
+template <class T, class... Arguments> T *construct(void *place, Arguments &&...arguments) {
+    struct guard {
+        void *block;
+        ~guard() {
+            prim_free(block);
+        }
+    } guard = {place};
+    T *object = ::new (guard.block) T(std::forward<Arguments>(arguments)...);
+    guard.block = nullptr;
+    return object;
+}
+
+template <class T> constexpr std::size_t most() noexcept {
+    return static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T);
 }
 
 }  // namespace detail
@@ -116,7 +155,7 @@ template <class T> class allocator {
     }
 
     size_type max_size() const noexcept {
-        return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(T);
+        return detail::most<T>();
     }
 
     template <class U> friend bool operator==(const allocator &, const allocator<U> &) noexcept {
@@ -150,15 +189,8 @@ template <class T> using unique_ptr = std::unique_ptr<T, deleter<T>>;
 
 // new T(arguments...) from primalloc.
 template <class T, class... Arguments> T *make(Arguments &&...arguments) {
-    struct guard {
-        void *block;
-        ~guard() {
-            prim_free(block);
-        }
-    } guard = {allocate(sizeof(T), alignof(T))};
-    T *object = ::new (guard.block) T(std::forward<Arguments>(arguments)...);
-    guard.block = nullptr;
-    return object;
+    return detail::construct<T>(allocate(sizeof(T), alignof(T)),
+                                std::forward<Arguments>(arguments)...);
 }
 
 template <class T, class... Arguments> unique_ptr<T> make_unique(Arguments &&...arguments) {
@@ -168,6 +200,155 @@ template <class T, class... Arguments> unique_ptr<T> make_unique(Arguments &&...
 template <class T, class... Arguments> std::shared_ptr<T> make_shared(Arguments &&...arguments) {
     return std::allocate_shared<T>(allocator<T>(), std::forward<Arguments>(arguments)...);
 }
+
+// What a heap's owner does with it at its end.
+enum class at_end {
+    keep_blocks,  // prim_heap_delete: blocks that are left become the default heap's
+    end_blocks,   // prim_heap_destroy: all of them end with the heap, without their destructors
+};
+
+template <class T> class heap_allocator;
+
+// Owner of a heap; moves, does not copy. Any thread may use the heap, through any reference.
+template <at_end End> class basic_heap {
+  public:
+    basic_heap() : heap_(prim_heap_new()) {
+        if (!heap_) {
+            detail::out_of_memory();
+        }
+    }
+
+    // A heap in the caller's memory, which is not primalloc's: see prim_heap_new_in. Throws
+    // std::invalid_argument if it holds no whole unit of 16 KiB, or is lent already.
+    basic_heap(void *memory, std::size_t size) : heap_(prim_heap_new_in(memory, size)) {
+        if (!heap_) {
+            errno == EINVAL ? detail::not_lendable() : detail::out_of_memory();
+        }
+    }
+
+    // Takes over a heap; null is none.
+    explicit basic_heap(prim_heap_t *heap) noexcept : heap_(heap) {}
+
+    basic_heap(basic_heap &&other) noexcept : heap_(other.release()) {}
+    basic_heap &operator=(basic_heap &&other) noexcept {
+        basic_heap(std::move(other)).swap(*this);
+        return *this;
+    }
+    ~basic_heap() {
+        End == at_end::end_blocks ? prim_heap_destroy(heap_) : prim_heap_delete(heap_);
+    }
+
+    void swap(basic_heap &other) noexcept {
+        std::swap(heap_, other.heap_);
+    }
+    friend void swap(basic_heap &one, basic_heap &other) noexcept {
+        one.swap(other);
+    }
+
+    // The heap for functions of C; it stays the owner's. Null after a move or release.
+    prim_heap_t *get() const noexcept {
+        return heap_;
+    }
+
+    // Gives the heap away.
+    prim_heap_t *release() noexcept {
+        prim_heap_t *heap = heap_;
+        heap_ = nullptr;
+        return heap;
+    }
+
+    // Blocks, freed by deallocate, prim_free or, if one wants, by the heap's end.
+    void *allocate(std::size_t size, std::size_t alignment = 1) {
+        return detail::allocate_in(heap_, size, alignment);
+    }
+    static void deallocate(void *block) noexcept {
+        prim_free(block);
+    }
+
+    // Objects; prim::destroy ends them, or make_unique's owner, which must not outlive the block.
+    template <class T, class... Arguments> T *make(Arguments &&...arguments) {
+        return detail::construct<T>(allocate(sizeof(T), alignof(T)),
+                                    std::forward<Arguments>(arguments)...);
+    }
+    template <class T, class... Arguments> unique_ptr<T> make_unique(Arguments &&...arguments) {
+        return unique_ptr<T>(make<T>(std::forward<Arguments>(arguments)...));
+    }
+
+    // Bytes that all blocks together may hold: std::bad_alloc beyond. 0: no limit.
+    void set_limit(std::size_t bytes) noexcept {
+        prim_heap_set_limit(heap_, bytes);
+    }
+    struct prim_heap_counts counts() const noexcept {
+        struct prim_heap_counts result = {};
+        if (heap_) {
+            prim_heap_counts(heap_, &result);
+        }
+        return result;
+    }
+    bool contains(const void *block) const noexcept {
+        return heap_ && prim_heap_contains(heap_, block);
+    }
+
+  private:
+    prim_heap_t *heap_;
+};
+
+// Blocks that are left when a heap's scope ends stay valid; those of a region end with it.
+using heap = basic_heap<at_end::keep_blocks>;
+using region = basic_heap<at_end::end_blocks>;
+
+// Allocator of the C++ standard over one heap, which must live as long as what it allocated. Equal
+// are allocators of the same heap. A container keeps its heap when it is assigned to: what is moved
+// in from another heap is moved element by element, so nothing in it ends with a heap that is not
+// its own. Copies of a container are in its heap; swapped containers swap their heaps.
+template <class T> class heap_allocator {
+  public:
+    using value_type = T;
+    using size_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::true_type;
+    using is_always_equal = std::false_type;
+    template <class U> struct rebind { using other = heap_allocator<U>; };
+
+    template <at_end End>
+    heap_allocator(const basic_heap<End> &heap) noexcept : heap_(heap.get()) {}
+    explicit heap_allocator(prim_heap_t *heap) noexcept : heap_(heap) {}  // null: the default heap
+    template <class U>
+    heap_allocator(const heap_allocator<U> &other) noexcept : heap_(other.heap()) {}
+
+    prim_heap_t *heap() const noexcept {
+        return heap_;
+    }
+
+    T *allocate(size_type count) {
+        if (count > max_size()) {
+            detail::size_overflows();
+        }
+        return static_cast<T *>(detail::allocate_in(heap_, count * sizeof(T), alignof(T)));
+    }
+
+    void deallocate(T *block, size_type) noexcept {
+        prim_free(block);
+    }
+
+    size_type max_size() const noexcept {
+        return detail::most<T>();
+    }
+
+    template <class U>
+    friend bool operator==(const heap_allocator &one, const heap_allocator<U> &other) noexcept {
+        return one.heap() == other.heap();
+    }
+    template <class U>
+    friend bool operator!=(const heap_allocator &one, const heap_allocator<U> &other) noexcept {
+        return one.heap() != other.heap();
+    }
+
+  private:
+    prim_heap_t *heap_;
+};
 
 #if defined(__cpp_lib_memory_resource)
 
@@ -187,6 +368,36 @@ class memory_resource : public std::pmr::memory_resource {
         return this == &other;
 #endif
     }
+};
+
+// Resource over a heap, which must live as long as what it allocated. Equal are those of one heap.
+class heap_resource : public std::pmr::memory_resource {
+  public:
+    template <at_end End>
+    explicit heap_resource(const basic_heap<End> &heap) noexcept : heap_(heap.get()) {}
+    explicit heap_resource(prim_heap_t *heap) noexcept : heap_(heap) {}  // null: the default heap
+
+    prim_heap_t *heap() const noexcept {
+        return heap_;
+    }
+
+  private:
+    void *do_allocate(std::size_t size, std::size_t alignment) override {
+        return detail::allocate_in(heap_, size, alignment);
+    }
+    void do_deallocate(void *block, std::size_t, std::size_t) override {
+        prim_free(block);
+    }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+#if defined(__cpp_rtti)
+        const heap_resource *resource = dynamic_cast<const heap_resource *>(&other);
+        return resource && resource->heap_ == heap_;
+#else
+        return this == &other;
+#endif
+    }
+
+    prim_heap_t *heap_;
 };
 
 // One for the whole program, there until its very end.

@@ -41,6 +41,17 @@ def test_the_standard_library_on_primalloc(tmp_path, compiler, standard, options
     assert run(tmp_path / "program") == "standard library: good\n"
 
 
+@pytest.mark.parametrize(("compiler", "standard"), [
+    ("g++", "c++11"), ("g++", "c++14"), ("g++", "c++17"), ("g++", "c++20"), ("clang++", "c++11"),
+    ("clang++", "c++20")])
+def test_heaps_under_the_standard_library(tmp_path, compiler, standard):
+    need(compiler)
+    run(compiler, f"-std={standard}", "-fno-builtin", "-pedantic", "-Wall", "-Wextra", "-Werror",
+        f"-I{ROOT}/include", FIXTURES / "heaps.cc", LIBRARY / "libprimalloc_prefixed.a", "-pthread",
+        "-o", tmp_path / "program")
+    assert run(tmp_path / "program") == "heaps: good\n"
+
+
 @pytest.mark.parametrize("header", ["primalloc.hpp", "primalloc-new-delete.hpp"])
 @pytest.mark.parametrize("standard", ["c++11", "c++20"])
 def test_headers_of_cxx_without_exceptions_and_types(header, standard):
