@@ -6,7 +6,7 @@
 
 /* Position of the highest set bit; value must not be 0. */
 PRIM_INLINE unsigned bits_highest(size_t value) {
-    return 63u - (unsigned)__builtin_clzll(value);
+    return 63u ^ (unsigned)__builtin_clzll(value); /* GCC sees that this is one instruction */
 }
 
 /* Position of the lowest set bit; value must not be 0. */

@@ -37,9 +37,9 @@ extern PRIM_HIDDEN const struct size_class size_classes[CLASS_COUNT + 1];
 
 /* The class of a size above 128 and at most MEDIUM_SIZE_MAX bytes. */
 PRIM_INLINE unsigned size_class_by_arithmetic(size_t size) {
-    unsigned doubling = bits_highest(size - 1);                   /* 7 for 129..256 */
-    unsigned step = (unsigned)((size - 1) >> (doubling - 3)) & 7; /* eighth of it */
-    return (doubling - 7) * 8 + step + 10;
+    unsigned doubling = bits_highest(size - 1);                  /* 7 for 129..256 */
+    unsigned eighths = (unsigned)((size - 1) >> (doubling - 3)); /* 8..15 of it */
+    return doubling * 8 + eighths - 54;                          /* 10 for 129..144 */
 }
 
 /* The class of any size of at most MEDIUM_SIZE_MAX bytes, of the least size that holds it. */
