@@ -46,18 +46,26 @@ struct arena *arena_create(void) {
     return create(ARENA_CLASS_LAST, false);
 }
 
+struct arena *arena_create_internal(arena_block_end *block_end) {
+    struct arena *arena = arena_create();
+    if (arena) {
+        store_relaxed(&arena->is_deleted, true);
+        arena->block_end = block_end;
+        arena->counts.live_count = 1; /* a block that is never freed */
+    }
+    return arena;
+}
+
 struct arena *arena_unnamed(void) {
     static _Atomic(struct arena *) unnamed;       /* (atomic: unnamed) */
     struct arena *arena = load_acquire(&unnamed); /* order pair: unnamed */
     if (arena) {
         return arena;
     }
-    arena = arena_create();
+    arena = arena_create_internal(NULL);
     if (!arena) {
         return NULL;
     }
-    store_relaxed(&arena->is_deleted, true);
-    arena->counts.live_count = 1; /* a block that is never freed */
     struct arena *expected = NULL;
     if (!compare_exchange_release(&unnamed, &expected, arena)) { /* order pair: unnamed */
         arena_destroy(arena);
@@ -307,6 +315,9 @@ void arena_release(void *block) {
         foreign_release(block);
         return;
     }
+    if (PRIM_UNLIKELY(arena->block_end != NULL)) {
+        arena->block_end(block);
+    }
     bool is_unused = false;
     lock_acquire(&arena->lock, LOCK_ARENA);
     size_t bytes = place.chunk ? arena_chunk_block_size(place.chunk, place.granule) : place.usable;
@@ -367,7 +378,9 @@ void *arena_reallocate(void *block, size_t size) {
     if (!found.chunk && resize_large(&found, size)) {
         return block;
     }
-    void *target = arena_allocate(found.arena, (struct arena_request){.size = size}, NULL);
+    void *target = found.arena->block_end
+                       ? allocate(size)
+                       : arena_allocate(found.arena, (struct arena_request){.size = size}, NULL);
     if (target) {
         memcpy(target, block, bits_min(found.usable, size));
         arena_release(block);

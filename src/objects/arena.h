@@ -68,11 +68,14 @@ struct arena_counts {
     size_t limit;      /* of live_bytes; SIZE_MAX: none */
 };
 
+typedef void arena_block_end(void *block);
+
 struct arena {
     struct lock lock;
     _Atomic bool is_deleted;    /* (atomic: hint, written under the lock) has no name anymore */
     bool is_lent;               /* (const) over the caller's memory */
     unsigned class_last;        /* (const) of blocks in chunks */
+    arena_block_end *block_end; /* (const) is told of each block that ends; may be NULL */
     unsigned cell_count;        /* (lock: ARENA) ever taken */
     struct arena *next;         /* (lock: ARENAS) */
     struct arena *previous;     /* (lock: ARENAS) */
@@ -99,6 +102,10 @@ struct arena *arena_create_lent(void *memory, size_t size);
 /* The arena, without a name, of blocks of the default heap that no slab can hold; never ends. NULL
  * without memory. */
 struct arena *arena_unnamed(void);
+
+/* An arena of the library's own: without a name, never ends, and its blocks stay in it only as long
+ * as they stay where they are. */
+struct arena *arena_create_internal(arena_block_end *block_end);
 
 /* Takes its name away: it ends with its last block. */
 void arena_delete(struct arena *arena);

@@ -31,6 +31,7 @@ size_t large_count(void) {
 /* Announces a new block. */
 static void publish(struct span *span, size_t size) {
     threshold_begin(span, size);
+    span->is_sampled = false;
     span_publish(span, SPAN_LARGE, CLASS_LARGE);
     add_relaxed(&block_count, 1);
 }

@@ -8,6 +8,7 @@
 #include "objects/foreign.h"
 #include "objects/large.h"
 #include "objects/maintenance.h"
+#include "objects/thread_sampler.h"
 #include "objects/threshold.h"
 #include "settings/options.h"
 
@@ -18,6 +19,9 @@ size_t usable_size(const void *block) {
     }
     if (object_class == CLASS_ARENA) {
         return arena_usable_size(block);
+    }
+    if (object_class == CLASS_PLACED) {
+        return sampler_placed_size(block);
     }
     return object_class ? size_classes[object_class].size : 0;
 }
@@ -47,6 +51,9 @@ static void *allocate_moved(size_t old_size, size_t size) {
     if (size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size) {
         void *target = large_allocate_growing(size);
         if (target) {
+            if (sampler_was_started()) {
+                thread_sampler_see_large(target, size, 0);
+            }
             if (PRIM_UNLIKELY(options.stats)) {
                 call_counts_allocation(CLASS_LARGE, size);
             }
@@ -65,17 +72,33 @@ static void *move_block(void *block, size_t old_size, size_t size) {
     return target;
 }
 
+/* To those who sample, a large block that becomes another number of slices is another one. */
+static PRIM_COLD void end_before_resize(struct span *span, size_t size) {
+    if (span->is_sampled && bits_round_up(size, SLICE_SIZE) != span_size(span)) {
+        span->is_sampled = false;
+        sampler_end((void *)span->address);
+    }
+}
+
 static void *reallocate_large(void *block, size_t size) {
     struct span *span = span_of_block(block);
-    if (large_resize(span, size)) {
-        return block;
+    size_t old_size = span_size(span);
+    void *target = block;
+    if (sampler_was_started()) {
+        end_before_resize(span, size);
     }
-    if (size <= span_size(span)) {
-        return move_block(block, span_size(span), size);
+    if (!large_resize(span, size)) {
+        if (size <= old_size) {
+            return move_block(block, old_size, size);
+        }
+        target = large_move(span, size);
+        if (!target) {
+            errno = ENOMEM;
+            return NULL;
+        }
     }
-    void *target = large_move(span, size);
-    if (!target) {
-        errno = ENOMEM;
+    if (sampler_was_started() && span_size(span_of_block(target)) != old_size) {
+        thread_sampler_see_large(target, size, 0);
     }
     return target;
 }
@@ -104,6 +127,9 @@ void *reallocate(void *block, size_t size) {
     }
     if (PRIM_UNLIKELY(object_class == CLASS_ARENA)) {
         return arena_reallocate(block, size);
+    }
+    if (PRIM_UNLIKELY(object_class == CLASS_PLACED)) {
+        return move_block(block, sampler_placed_size(block), size);
     }
     if (PRIM_UNLIKELY(option_now(perturb))) {
         return reallocate_filled(block, size);

@@ -1,9 +1,9 @@
 /* size_class.h - block sizes and the slabs they are cut from; the table is size_classes.def.
  *
  * Classes 1..CLASS_COUNT are sizes of at most MEDIUM_SIZE_MAX bytes. Class 0 means "not a block";
- * CLASS_LARGE marks blocks that are spans of their own, CLASS_ARENA those of arenas. Sizes of at
- * most SMALL_SIZE_MAX find their class in a table of bytes, greater ones by arithmetic: eight
- * classes a doubling. */
+ * CLASS_LARGE marks blocks that are spans of their own, CLASS_ARENA those of arenas, CLASS_PLACED
+ * those that a sampler's user placed. Sizes of at most SMALL_SIZE_MAX find their class in a table
+ * of bytes, greater ones by arithmetic: eight classes a doubling. */
 #ifndef PRIM_OBJECTS_SIZE_CLASS_H
 #define PRIM_OBJECTS_SIZE_CLASS_H
 
@@ -16,7 +16,8 @@ enum {
     CLASS_COUNT,
     CLASS_LARGE = CLASS_COUNT + 1,
     CLASS_ARENA,
-    BIN_COUNT, /* bins of a thread cache: class 0, the classes, CLASS_LARGE and CLASS_ARENA */
+    CLASS_PLACED,
+    BIN_COUNT, /* bins of a thread cache: class 0, the classes, CLASS_LARGE and what follows */
 };
 
 enum {
@@ -25,6 +26,7 @@ enum {
     SMALL_SIZE_MAX = 1024,
     MEDIUM_SIZE_MAX = 256 * 1024,
     SMALL_TABLE_SIZE = SMALL_SIZE_MAX + 1,
+    SMALL_CLASS_LAST = 33, /* the class of SMALL_SIZE_MAX */
 };
 
 struct size_class {

@@ -15,6 +15,7 @@
 #include "objects/maintenance.h"
 #include "objects/size_class.h"
 #include "objects/slab.h"
+#include "objects/thread_sampler.h"
 #include "objects/threshold.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
@@ -84,19 +85,35 @@ PRIM_COLD bool make_room(void) {
            (cache && thread_cache_is_only() && address_map_abandon());
 }
 
-/* One block of a class, for a request of this size, in whatever state the thread is. */
-static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t size) {
+static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class,
+                                size_t alignment) {
+    if (!cache) {
+        return allocate_from_slabs(object_class);
+    }
+    if (PRIM_UNLIKELY(cache->is_sampling)) {
+        return thread_sampler_pop(cache, object_class, alignment);
+    }
+    return pop(cache, object_class);
+}
+
+/* One block of a class, for a request of this size, in whatever state the thread is. Alignment: 0
+ * unless the class was chosen by it. */
+static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t size,
+                                               size_t alignment) {
     heap_ensure();
     struct thread_cache *cache = thread_cache_own();
-    void *block;
-    do {
-        block = cache ? pop(cache, object_class) : allocate_from_slabs(object_class);
-    } while (PRIM_UNLIKELY(!block) && make_room());
-    if (PRIM_UNLIKELY(!block)) {
-        return fail(size);
+    void *block = NULL;
+    if (sampler_was_started()) {
+        block = thread_sampler_allocate(cache, object_class, size, alignment);
+    }
+    while (PRIM_LIKELY(!block)) {
+        block = allocate_unsampled(cache, object_class, alignment);
+        if (PRIM_UNLIKELY(!block) && !make_room()) {
+            return fail(size);
+        }
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
-        see_allocation(block, size, size_classes[object_class].size);
+        see_allocation(block, size, usable_size(block));
     }
     return block;
 }
@@ -105,8 +122,9 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
 static void *allocate_small(size_t size) {
     heap_ensure();
     struct thread_cache *cache = thread_cache_own();
-    unsigned object_class = cache ? cache->class_of[size] : size_class_of(bits_max(size, 16));
-    return allocate_from_class(object_class, size);
+    unsigned object_class =
+        cache ? thread_sampler_class(cache->class_of[size]) : size_class_of(bits_max(size, 16));
+    return allocate_from_class(object_class, size, 0);
 }
 
 static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *is_zero) {
@@ -117,6 +135,9 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     } while (PRIM_UNLIKELY(!block) && make_room());
     if (PRIM_UNLIKELY(!block)) {
         return fail(size);
+    }
+    if (sampler_was_started()) {
+        thread_sampler_see_large(block, size, alignment);
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
         see_allocation(block, size, is_zero ? 0 : usable_size(block));
@@ -129,7 +150,7 @@ PRIM_NOINLINE void *allocate_slower(size_t size) {
         return allocate_large(size, 0, NULL);
     }
     return size <= SMALL_SIZE_MAX ? allocate_small(size)
-                                  : allocate_from_class(size_class_by_arithmetic(size), size);
+                                  : allocate_from_class(size_class_by_arithmetic(size), size, 0);
 }
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {
@@ -160,9 +181,17 @@ void *allocate_aligned(size_t size, size_t alignment) {
             object_class++;
         }
         PRIM_ASSERT(object_class <= CLASS_COUNT);
-        return allocate_from_class(object_class, size);
+        return allocate_from_class(object_class, size, alignment);
     }
     return allocate_large(bits_max(size, 1), alignment, NULL);
+}
+
+static void release_large(void *block) {
+    struct span *span = span_of_block(block);
+    if (PRIM_UNLIKELY(span->is_sampled)) {
+        sampler_end(block);
+    }
+    large_release(span);
 }
 
 PRIM_NOINLINE void release_slow(void *block) {
@@ -178,9 +207,11 @@ PRIM_NOINLINE void release_slow(void *block) {
         see_free(block);
     }
     if (object_class == CLASS_LARGE) {
-        large_release(span_of_block(block));
+        release_large(block);
     } else if (object_class == CLASS_ARENA) {
         arena_release(block);
+    } else if (object_class == CLASS_PLACED) {
+        sampler_release_placed(block);
     } else if (cache) {
         thread_cache_overflow(cache, object_class, block);
     } else {

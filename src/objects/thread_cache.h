@@ -14,6 +14,9 @@
  * cache is young to begin with: its table rounds small sizes up to powers of two. The first
  * collection, after some dozens of slow events, ends that.
  *
+ * While allocations are sampled (thread_sampler.h) malloc pops from second bins, which free knows
+ * nothing of, and which the invariant above does not hold for.
+ *
  * Bounds: a bin's capacity starts small, doubles when the bin runs over or empty, and is bounded
  * by bytes; the sum of a thread's capacities by options.cache_thread and by the thread's part of
  * options.cache_total. Low-water collection: every so many slow events each bin's head is set
@@ -25,11 +28,18 @@
 #include "base/atomics.h"
 #include "objects/size_class.h"
 
+enum { HEAD_COUNT = BIN_COUNT + SMALL_CLASS_LAST + 1 }; /* the bins, and the second bins */
+
+struct thread_sampler;
+
 struct thread_cache {
-    void *head[BIN_COUNT];              /* (owner) free blocks, linked through their first word */
-    int32_t room[BIN_COUNT];            /* (owner) blocks that fit before the bin is full */
-    uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) class of each small size */
+    void *head[HEAD_COUNT];             /* (owner) free blocks, linked through their first word */
+    int32_t room[HEAD_COUNT];           /* (owner) blocks that fit before the bin is full */
+    uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) bin of each small size */
     bool is_young;                      /* (owner) class_of knows powers of two only */
+    bool is_sampling;                   /* (owner) class_of names the second bins */
+    unsigned sampler_round;             /* (owner) the one that it was last set up for */
+    struct thread_sampler *sampler;     /* (owner) NULL until the thread first samples */
 
     uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */
     uint16_t spare_count[BIN_COUNT]; /* (owner) blocks in spare */
@@ -72,6 +82,21 @@ void thread_cache_flush(struct thread_cache *cache);
 
 /* Called once, before any cache is made, under no lock. */
 void thread_cache_initialise(void);
+
+/* Lets all threads know soon that the sampler's users have changed. */
+void thread_cache_poke(void);
+
+/* Makes class_of anew. */
+void thread_cache_fill_table(struct thread_cache *cache);
+
+/* Bytes that the capacities of one thread may add up to. */
+size_t thread_cache_budget(void);
+
+/* A slow event: collects every so many times. */
+void thread_cache_note_event(struct thread_cache *cache);
+
+/* The shard that the calling thread gets its blocks from. */
+unsigned thread_cache_shard(void);
 
 /* Applies options that were read after the calling thread's cache was made. */
 void thread_cache_apply_options(void);

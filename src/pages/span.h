@@ -62,9 +62,12 @@ struct span {
     _Atomic uint8_t state;  /* (atomic: state) enum span_state; CLEAN, DIRTY: (lock: PAGE_HEAP) */
     uint8_t object_class;   /* (const while in use) 0 in slices without blocks that start there */
     _Atomic uint8_t shard;  /* (atomic: shard) written under the old shard's class lock */
-    uint8_t bucket;         /* (lock: CLASS) list the slab is in, and marks of the purge */
-    bool is_zero;           /* (const while in use) CLEAN when it was taken */
-    bool leaves_at_free;    /* (const while in use) LARGE: its pages go back when it is freed */
+    union {
+        uint8_t bucket;  /* (lock: CLASS) list the slab is in, and marks of the purge */
+        bool is_sampled; /* (const while in use) LARGE, outside of arenas: sampler.h */
+    };
+    bool is_zero;        /* (const while in use) CLEAN when it was taken */
+    bool leaves_at_free; /* (const while in use) LARGE: its pages go back when it is freed */
 };
 
 _Static_assert(sizeof(struct span) <= PRIM_CACHE_LINE, "a descriptor fills one cache line");

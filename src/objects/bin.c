@@ -1,0 +1,68 @@
+/* bin.c - see bin.h: how much a bin may hold, and where its blocks come from. */
+#include "objects/bin.h"
+
+#include "objects/slab.h"
+#include "settings/options.h"
+
+enum {
+    CAPACITY_START_SIZE = 1024,        /* bytes a bin may hold at first */
+    CAPACITY_START_MAX = 16,           /* blocks */
+    CAPACITY_SMALL_SIZE = 16 * 1024,   /* bytes a bin of blocks up to 4 KiB may grow to */
+    CAPACITY_FEW_SIZE = 64 * 1024,     /* the same while all bins together hold no more than ... */
+    FEW_BINS_SIZE = 128 * 1024,        /* ... this: a program of few sizes */
+    CAPACITY_MEDIUM_SIZE = 256 * 1024, /* bytes a bin of greater blocks may grow to */
+    CAPACITY_MAX = 1024,               /* blocks a bin may grow to */
+    REFILL_GROWTH_SIZE = 4096,         /* bins of greater blocks grow when they run over only */
+};
+
+static unsigned capacity_limit(const struct thread_cache *cache, unsigned object_class) {
+    size_t size = size_classes[object_class].size;
+    size_t small_bytes =
+        cache->capacity_bytes < FEW_BINS_SIZE ? CAPACITY_FEW_SIZE : CAPACITY_SMALL_SIZE;
+    size_t bytes = size <= 4096 ? small_bytes : CAPACITY_MEDIUM_SIZE;
+    size_t most = size <= options.cache_max ? options.cache_count / 2 : 0; /* head and spare */
+    return (unsigned)bits_min(bits_max(bytes / size, 1), bits_min(most, CAPACITY_MAX));
+}
+
+unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class) {
+    size_t count = CAPACITY_START_SIZE / size_classes[object_class].size;
+    return (unsigned)bits_min(bits_clamp(count, 1, CAPACITY_START_MAX),
+                              capacity_limit(cache, object_class));
+}
+
+void bin_grow(struct thread_cache *cache, unsigned object_class) {
+    unsigned capacity = cache->capacity[object_class];
+    unsigned wanted = capacity ? capacity * 2 : bin_capacity_start(cache, object_class);
+    unsigned allowed = (unsigned)bits_min(wanted, capacity_limit(cache, object_class));
+    size_t growth = (size_t)(allowed - capacity) * size_classes[object_class].size;
+    if (allowed > capacity && cache->capacity_bytes + growth <= thread_cache_budget()) {
+        bin_set_capacity(cache, object_class, allowed);
+    }
+}
+
+unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list) {
+    unsigned count = cache->spare_count[object_class];
+    if (count) {
+        *list = bin_take_spare(cache, object_class);
+        return count;
+    }
+    unsigned wanted = (unsigned)bits_max(cache->capacity[object_class], 1);
+    count = slab_acquire(thread_cache_shard(), object_class, wanted, list);
+    cache->only_freed[object_class] = 0;
+    if (count && (size_classes[object_class].size <= REFILL_GROWTH_SIZE ||
+                  cache->capacity[object_class] == 0)) {
+        bin_grow(cache, object_class);
+    }
+    return count;
+}
+
+void bin_flush(struct thread_cache *cache, unsigned object_class) {
+    if (cache->spare[object_class]) {
+        slab_release(object_class, bin_take_spare(cache, object_class));
+    }
+    if (cache->head[object_class] && !bin_is_counted(cache, object_class)) {
+        bin_head_to_spare(cache, object_class);
+        slab_release(object_class, bin_take_spare(cache, object_class));
+    }
+    bin_unmark(cache->was_moved, object_class);
+}

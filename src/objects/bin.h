@@ -1,0 +1,74 @@
+/* bin.h - one bin of a thread cache: head, spare and capacity; shared by thread_*.c only.
+ *
+ * All of it belongs to the cache's owner. */
+#ifndef PRIM_OBJECTS_BIN_H
+#define PRIM_OBJECTS_BIN_H
+
+#include "objects/thread_cache.h"
+
+PRIM_INLINE void bin_mark(uint64_t *bits, unsigned index) {
+    bits[index / 64] |= (uint64_t)1 << (index % 64);
+}
+
+PRIM_INLINE void bin_unmark(uint64_t *bits, unsigned index) {
+    bits[index / 64] &= ~((uint64_t)1 << (index % 64));
+}
+
+PRIM_INLINE bool bin_is_marked(const uint64_t *bits, unsigned index) {
+    return bits[index / 64] >> (index % 64) & 1;
+}
+
+/* Whether the bin's head is handed out by count: see thread_sampler.h. */
+PRIM_INLINE bool bin_is_counted(const struct thread_cache *cache, unsigned object_class) {
+    return PRIM_UNLIKELY(cache->is_sampling) && object_class > SMALL_CLASS_LAST;
+}
+
+PRIM_INLINE unsigned bin_head_length(const struct thread_cache *cache, unsigned object_class) {
+    return (unsigned)(cache->capacity[object_class] - cache->room[object_class]);
+}
+
+PRIM_INLINE void bin_set_capacity(struct thread_cache *cache, unsigned object_class,
+                                  unsigned capacity) {
+    int change = (int)capacity - cache->capacity[object_class];
+    cache->capacity[object_class] = (uint16_t)capacity;
+    if (!bin_is_counted(cache, object_class)) {
+        cache->room[object_class] += change;
+    }
+    cache->capacity_bytes +=
+        (size_t)((ptrdiff_t)change * (ptrdiff_t)size_classes[object_class].size);
+}
+
+PRIM_INLINE void *bin_take_spare(struct thread_cache *cache, unsigned object_class) {
+    void *list = cache->spare[object_class];
+    cache->spare[object_class] = NULL;
+    cache->spare_count[object_class] = 0;
+    bin_mark(cache->was_moved, object_class);
+    return list;
+}
+
+PRIM_INLINE void bin_head_to_spare(struct thread_cache *cache, unsigned object_class) {
+    cache->spare[object_class] = cache->head[object_class];
+    cache->spare_count[object_class] = (uint16_t)bin_head_length(cache, object_class);
+    cache->head[object_class] = NULL;
+    cache->room[object_class] = cache->capacity[object_class];
+}
+
+unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class);
+
+/* Gives a bin its first capacity, or twice what it has, as far as limit and budget allow. */
+void bin_grow(struct thread_cache *cache, unsigned object_class);
+
+PRIM_INLINE void bin_begin_use(struct thread_cache *cache, unsigned object_class) {
+    if (!bin_is_marked(cache->in_use, object_class)) {
+        bin_mark(cache->in_use, object_class);
+        bin_grow(cache, object_class);
+    }
+}
+
+/* The spare, or blocks from the slabs; returns how many, 0 without memory. */
+unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list);
+
+/* Gives head and spare back to the slabs; a counted head stays. */
+void bin_flush(struct thread_cache *cache, unsigned object_class);
+
+#endif

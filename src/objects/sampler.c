@@ -1,0 +1,254 @@
+/* sampler.c - see sampler.h: users, draws, and the blocks that are sampled. */
+#include "objects/sampler.h"
+
+#include <string.h>
+
+#include "objects/arena.h"
+#include "objects/large.h"
+#include "objects/thread_cache.h"
+
+_Atomic unsigned sampler_round;
+
+static _Atomic(struct sampler_user *) users[SAMPLER_USERS_MAX]; /* (atomic: sampler) */
+static _Atomic(struct arena *) block_arena;                     /* (atomic: sampler) */
+
+uint64_t sampler_random(uint64_t *state) {
+    uint64_t mixed = *state += 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
+    return mixed ^ mixed >> 31;
+}
+
+/* In (0, 1]. */
+static double throw_unit(uint64_t *random) {
+    return (double)((sampler_random(random) >> 11) + 1) * 0x1p-53;
+}
+
+/* The natural logarithm of a normal number, by the series of the inverse hyperbolic tangent. */
+static double logarithm(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    int exponent = (int)(bits >> 52) - 1023;
+    bits = (bits & (((uint64_t)1 << 52) - 1)) | (uint64_t)1023 << 52;
+    memcpy(&value, &bits, sizeof value); /* in [1, 2) */
+    if (value > 1.4142135623730951) {
+        value /= 2;
+        exponent++;
+    }
+    double ratio = (value - 1) / (value + 1);
+    double square = ratio * ratio;
+    double sum = 0;
+    for (int i = 17; i > 0; i -= 2) {
+        sum = sum * square + 1.0 / i;
+    }
+    return 2 * ratio * sum + exponent * 0.6931471805599453;
+}
+
+/* Exact to the last digits for small arguments, too, where the probability is about size /
+ * interval: a series for a part of the argument, and 1 - (1 - p)^2 to double it. */
+PRIM_COLD double sampler_probability(size_t size, double interval) {
+    double x = (double)size / interval;
+    unsigned doublings = 0;
+    if (x > 40) {
+        return 1;
+    }
+    while (x > 0.0625) {
+        x /= 2;
+        doublings++;
+    }
+    double p = 0;
+    for (int i = 8; i > 0; i--) {
+        p = x / i * (1 - p);
+    }
+    for (; doublings; doublings--) {
+        p *= 2 - p;
+    }
+    return p;
+}
+
+PRIM_COLD uint64_t sampler_draw(uint64_t *random, double mean, size_t counted_size) {
+    return (uint64_t)(-logarithm(throw_unit(random)) * mean / (double)counted_size);
+}
+
+static size_t interval_of(unsigned index) {
+    struct sampler_user *user = load_acquire(&users[index]); /* order pair: sampler user */
+    return user ? load_relaxed(&user->interval) : 0;
+}
+
+/* The mean of the users from this one on. */
+static PRIM_COLD double mean_from(unsigned index) {
+    double rate = 0;
+    for (; index < SAMPLER_USERS_MAX; index++) {
+        size_t interval = interval_of(index);
+        rate += interval ? 1 / (double)interval : 0;
+    }
+    return rate > 0 ? 1 / rate : 0;
+}
+
+PRIM_COLD double sampler_mean(void) {
+    return mean_from(0);
+}
+
+PRIM_COLD bool sampler_chooses(uint64_t *random, size_t counted_size) {
+    double mean = sampler_mean();
+    return mean > 0 && throw_unit(random) <= sampler_probability(counted_size, mean);
+}
+
+/* Somebody is known to be hit: one bit for each who is. The first user is, with its own probability
+ * in proportion to that of anybody; once there is one, the others are as likely as ever. */
+static PRIM_COLD unsigned choose_users(uint64_t *random, size_t counted_size) {
+    unsigned chosen = 0;
+    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+        size_t interval = interval_of(i);
+        if (interval) {
+            double p = sampler_probability(counted_size, (double)interval);
+            double any = chosen ? 1 : sampler_probability(counted_size, mean_from(i));
+            chosen |= (unsigned)(throw_unit(random) * any <= p) << i;
+        }
+    }
+    return chosen;
+}
+
+static struct sampler_user *chosen_user(unsigned chosen, unsigned index) {
+    return chosen >> index & 1 ? load_acquire(&users[index]) : NULL; /* order pair: sampler user */
+}
+
+static void *place(unsigned chosen, const struct sample *sample) {
+    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+        struct sampler_user *user = chosen_user(chosen, i);
+        void *block = user && user->place ? user->place(sample) : NULL;
+        if (block) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
+static bool is_anybody_told(unsigned chosen) {
+    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+        struct sampler_user *user = chosen_user(chosen, i);
+        if (user && user->begin) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void begin(unsigned chosen, void *block, struct sample *sample) {
+    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+        struct sampler_user *user = chosen_user(chosen, i);
+        size_t interval = user && user->begin ? load_relaxed(&user->interval) : 0;
+        if (interval) {
+            sample->weight = 1 / sampler_probability(sample->counted_size, (double)interval);
+            user->begin(block, sample);
+        }
+    }
+}
+
+static void *allocate_known(const struct sample *sample) {
+    if (sample->size <= ARENA_SIZE_MAX && sample->alignment <= ARENA_ALIGNMENT_MAX) {
+        struct arena *arena = load_acquire(&block_arena); /* order pair: sampler arena */
+        struct arena_request request = {.size = sample->size, .alignment = sample->alignment};
+        return arena_allocate(arena, request, NULL);
+    }
+    void *block = large_allocate(sample->size, sample->alignment, NULL);
+    if (block) {
+        span_of_block(block)->is_sampled = true;
+    }
+    return block;
+}
+
+PRIM_COLD void *sampler_allocate(uint64_t *random, struct sample sample) {
+    unsigned chosen = choose_users(random, sample.counted_size);
+    void *block = place(chosen, &sample);
+    if (!block && is_anybody_told(chosen)) {
+        block = allocate_known(&sample);
+    }
+    if (block) {
+        begin(chosen, block, &sample);
+    }
+    return block;
+}
+
+PRIM_COLD void sampler_begin_large(uint64_t *random, void *block, struct sample sample) {
+    unsigned chosen = choose_users(random, sample.counted_size);
+    if (is_anybody_told(chosen)) {
+        span_of_block(block)->is_sampled = true;
+        begin(chosen, block, &sample);
+    }
+}
+
+PRIM_COLD void sampler_end(void *block) {
+    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+        struct sampler_user *user = load_acquire(&users[i]); /* order pair: sampler user */
+        if (user && user->end) {
+            user->end(block);
+        }
+    }
+}
+
+/* The user that places: there is one at most. */
+static struct sampler_user *placer(void) {
+    struct sampler_user *user = NULL;
+    for (unsigned i = 0; i < SAMPLER_USERS_MAX && !(user && user->place); i++) {
+        user = load_acquire(&users[i]); /* order pair: sampler user */
+    }
+    return user;
+}
+
+PRIM_COLD void sampler_release_placed(void *block) {
+    sampler_end(block);
+    placer()->release(block);
+}
+
+PRIM_COLD size_t sampler_placed_size(const void *block) {
+    return placer()->usable_size(block);
+}
+
+static bool add_user(struct sampler_user *user) {
+    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+        struct sampler_user *expected = NULL;
+        if (load_relaxed(&users[i]) == user ||
+            compare_exchange_release(&users[i], &expected, user) || /* order pair: sampler user */
+            expected == user) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool make_arena(void) {
+    if (load_acquire(&block_arena)) { /* order pair: sampler arena */
+        return true;
+    }
+    struct arena *expected = NULL;
+    struct arena *arena = arena_create_internal(sampler_end);
+    if (arena &&
+        !compare_exchange_release(&block_arena, &expected, arena)) { /* order pair: sampler arena */
+        arena_destroy(arena);
+    }
+    return arena != NULL;
+}
+
+/* Rounds are never 0 again. */
+static PRIM_COLD void change(struct sampler_user *user, size_t interval) {
+    store_relaxed(&user->interval, interval);
+    if (add_relaxed(&sampler_round, 2) == 0) {
+        add_relaxed(&sampler_round, 1);
+    }
+    thread_cache_poke();
+}
+
+PRIM_COLD bool sampler_start(struct sampler_user *user, size_t interval) {
+    if (!make_arena() || !add_user(user)) {
+        return false;
+    }
+    change(user, interval);
+    return true;
+}
+
+void sampler_stop(struct sampler_user *user) {
+    if (load_relaxed(&user->interval)) {
+        change(user, 0);
+    }
+}
