@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+mod tables;
+
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-fvisibility=hidden",
@@ -28,6 +30,8 @@ fn main() {
     println!("cargo::rerun-if-changed={}", root.join("src").display());
     println!("cargo::rerun-if-changed={}", root.join("include").display());
 
+    write_tables(&root);
+
     let mut build = cc::Build::new();
     build.define("_GNU_SOURCE", None).opt_level(2).pic(true).warnings(false);
     build.include(root.join("src")).include(root.join("include"));
@@ -47,6 +51,20 @@ fn main() {
     cc::Build::new().object(&merged).compile("primalloc");
     println!("cargo::rustc-link-lib=pthread");
     println!("cargo::rustc-link-lib=dl");
+}
+
+/// The Rust that follows from the tables of options and statistics.
+fn write_tables(root: &Path) {
+    let table = |path: &str| {
+        fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let folder = PathBuf::from(variable("OUT_DIR"));
+    let figures = table("src/watch/figures.def");
+    let statistics = tables::figures(&figures, "FIGURE", "Stats", "Where the memory is.")
+        + &tables::figures(&figures, "CLASS_FIGURE", "ClassStats", "One size class.");
+    fs::write(folder.join("stats.rs"), statistics).expect("stats.rs");
+    let options = tables::options(&table("src/settings/options.def"));
+    fs::write(folder.join("options.rs"), options).expect("options.rs");
 }
 
 fn variable(name: &str) -> String {

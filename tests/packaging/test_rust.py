@@ -1,21 +1,23 @@
 """The crate in bindings/rust as another crate takes it; its own tests run by cargo test."""
 
-import shutil
-
 from conftest import ROOT, need, run
 
 VERSION = (ROOT / "VERSION").read_text().strip()
 TARGET = ROOT / "build" / "cargo-bindings"
 
 
-def test_cargo_add_path(tmp_path):
+def fresh_crate(folder, name, source):
+    """A crate as a user makes it, with a source of its own, that takes ours by its path."""
     need("cargo")
-    crate = tmp_path / "words"
-    shutil.copytree(ROOT / "examples" / "rust", crate, ignore=shutil.ignore_patterns("target"))
-    manifest = crate / "Cargo.toml"
-    lines = manifest.read_text().splitlines(keepends=True)
-    manifest.write_text("".join(line for line in lines if not line.startswith("primalloc =")))
-    run("cargo", "add", "--quiet", "--path", ROOT / "bindings" / "rust", cwd=crate)
+    run("cargo", "new", "--quiet", "--vcs", "none", "--name", name, folder / name)
+    (folder / name / "src" / "main.rs").write_text(source)
+    run("cargo", "add", "--quiet", "--path", ROOT / "bindings" / "rust", cwd=folder / name)
+    return folder / name
+
+
+def test_cargo_add_path(tmp_path):
+    source = (ROOT / "examples" / "rust" / "src" / "main.rs").read_text()
+    crate = fresh_crate(tmp_path, "words", source)
     answer = run("cargo", "run", "--quiet", "--target-dir", TARGET, "--", "a", "b", "a", cwd=crate)
     assert answer == f"primalloc {VERSION} serves Rust\n2 a\n1 b\n"
 

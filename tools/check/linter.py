@@ -1,4 +1,4 @@
-"""The linters have nothing to say: clang-tidy on src/, clippy on cli/.
+"""The linters have nothing to say: clang-tidy on src/, clippy on cli/ and bindings/rust.
 
 A file in which clang-tidy found nothing is not looked at again until it, a header below it, the
 settings or the compiler's options change; build/check/linted.json keeps the fingerprints."""
@@ -61,11 +61,13 @@ def lint_c(tree, path):
     return [finding.replace(f"{tree.root}/", "") for finding in findings]
 
 
-def lint_rust(tree):
-    if not tree.exists("cli/Cargo.toml"):
+def lint_rust(tree, crate, target):
+    manifest = f"{crate}/Cargo.toml"
+    if not tree.exists(manifest):
         return []
-    command = ["cargo", "clippy", "--manifest-path", "cli/Cargo.toml", "--locked", "--quiet",
-               "--target-dir", str(tree.build / "cargo"), "--all-targets", "--", "-D", "warnings"]
+    features = [] if crate == "cli" else ["--features", "allocator-api2"]
+    command = ["cargo", "clippy", "--manifest-path", manifest, "--locked", "--quiet", *features,
+               "--target-dir", str(tree.build / target), "--all-targets", "--", "-D", "warnings"]
     done = subprocess.run(command, cwd=tree.root, text=True, capture_output=True)
     if done.returncode == 0:
         return []
@@ -81,6 +83,7 @@ def check(tree):
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         findings = dict(zip(files, pool.map(lambda path: lint_c(tree, path), files)))
     remember(tree, {path: prints[path] for path in prints if not findings.get(path)})
-    problems = sorted({line for lines in findings.values() for line in lines}) + lint_rust(tree)
+    problems = sorted({line for lines in findings.values() for line in lines})
+    problems += lint_rust(tree, "cli", "cargo") + lint_rust(tree, "bindings/rust", "cargo-bindings")
     unchanged = len(prints) - len(files)
     return Outcome(f"clang-tidy on {len(files)} files ({unchanged} unchanged), clippy", problems)

@@ -1,4 +1,4 @@
-//! primalloc as the global allocator of a Rust program.
+//! primalloc as the global allocator of a Rust program, and its heaps, options and statistics.
 //!
 //! ```
 //! #[global_allocator]
@@ -19,23 +19,61 @@
 //! primalloc = { path = ".../bindings/rust", features = ["override"] }
 //! ```
 //!
-//! The options of `docs/options.md` are environment variables, as for every program on primalloc.
+//! Beside the global allocator, or without it, there are
+//!
+//! - [`Heap`]: blocks that are counted, limited and ended together;
+//! - [`options`]: each option of the library with its type. They are environment variables, too, as
+//!   for every program on primalloc;
+//! - [`stats`]: where the memory is.
+//!
+//! With the feature `allocator-api2`, `&Heap` and [`Primalloc`] are allocators for the collections of
+//! the crate of that name, and of others that take it:
+//!
+//! ```
+//! # #[cfg(feature = "allocator-api2")] {
+//! use allocator_api2::vec::Vec;
+//!
+//! let heap = primalloc::Heap::new().unwrap();
+//! let mut numbers = Vec::new_in(&heap);
+//! numbers.extend(0..1000);
+//! assert!(heap.contains(&numbers[0]));
+//! # }
+//! ```
 #![no_std]
 #![deny(missing_docs)]
 
-use core::alloc::{GlobalAlloc, Layout};
-use core::ffi::{CStr, c_char, c_int, c_void};
+extern crate alloc;
 
-unsafe extern "C" {
-    fn prim_malloc(size: usize) -> *mut c_void;
-    fn prim_calloc(count: usize, size: usize) -> *mut c_void;
-    fn prim_realloc(block: *mut c_void, size: usize) -> *mut c_void;
-    fn prim_aligned_alloc(alignment: usize, size: usize) -> *mut c_void;
-    fn prim_free(block: *mut c_void);
-    fn prim_malloc_usable_size(block: *mut c_void) -> usize;
-    fn prim_malloc_trim(pad: usize) -> c_int;
-    fn prim_version() -> *const c_char;
+use core::alloc::{GlobalAlloc, Layout};
+use core::ffi::CStr;
+
+use ffi::{
+    prim_aligned_alloc, prim_calloc, prim_free, prim_malloc, prim_malloc_trim,
+    prim_malloc_usable_size, prim_realloc, prim_version,
+};
+
+pub use heap::{Heap, HeapCounts, HeapId, LendError};
+pub use heap_box::HeapBox;
+
+#[cfg(feature = "allocator-api2")]
+mod allocator;
+mod ffi;
+mod heap;
+mod heap_box;
+pub mod options;
+pub mod stats;
+
+/// There is no memory, or no room in the heap's limit or in the memory that it was lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocError;
+
+impl core::fmt::Display for AllocError {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.write_str("out of memory")
+    }
 }
+
+impl core::error::Error for AllocError {}
 
 /// The allocator: a type without state, for `#[global_allocator]` and for direct calls.
 ///
