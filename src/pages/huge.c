@@ -12,12 +12,12 @@
 #include "settings/options.h"
 
 enum {
-    HEAP_SIZE_MIN = 8 << 20, /* resident: smaller heaps get no huge pages */
+    HEAP_SIZE_MIN = 12 << 20, /* resident: smaller heaps get no huge pages */
     GROWTH_UNASKED = 2 << 20, /* mapped: until then the system's setting does not matter */
     PAGE_SIZE_MAX = 4096,     /* with greater pages a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
-    PROBE_INTERVAL = 16,       /* one range in so many goes without, to see what is touched of it */
+    PROBE_INTERVAL = 16,      /* one range in so many goes without, to see what is touched of it */
     STALL_US = 3000,          /* a fault that takes longer is a stall */
     FIRST_PAUSE = 8,          /* ranges without huge pages after the first stall */
     PAUSE_MAX = 1024,

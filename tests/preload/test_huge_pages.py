@@ -39,7 +39,7 @@ def test_small_process_gets_none(blocks):
 
 
 def test_dense_blocks_become_huge(blocks, kernel_gives):
-    """Above 8 MiB, after the first dense one, and if the kernel has some to give without stalls:
+    """Above 12 MiB, after the first dense one, and if the kernel has some to give without stalls:
     so at least some, and never where nothing is dense."""
     for _ in range(5):
         _, figures = blocks("30", "6", "dense")
