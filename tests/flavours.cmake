@@ -5,6 +5,7 @@
 #   full_stats        as preload, with PRIMALLOC_STATS=full: every call takes the slow door
 #   hard_limit        as checked, with PRIMALLOC_HARD_LIMIT=64M
 #   tuned             as preload, with many of glibc's settings: filled blocks, low thresholds
+#   guarded           as checked, with PRIMALLOC_GUARDED=1 for nearly every small block
 #   soft_limit        as checked, with PRIMALLOC_SOFT_LIMIT=8M: soon pressed, always purging
 #   static            linked with libprimalloc.a, otherwise dynamic
 #   static_exe        linked with libprimalloc.a and -static
@@ -52,6 +53,8 @@ set(PRIMALLOC_FLAVOUR_checked plain "LD_PRELOAD=$<TARGET_FILE:primalloc_checked>
     "PRIM_TEST_EXPECT=$<TARGET_FILE:primalloc_checked>")
 set(PRIMALLOC_FLAVOUR_hard_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_HARD_LIMIT=64M)
 set(PRIMALLOC_FLAVOUR_soft_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_SOFT_LIMIT=8M)
+set(PRIMALLOC_FLAVOUR_guarded ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_GUARDED=1
+    PRIMALLOC_GUARDED_BYTES=200 PRIMALLOC_GUARDED_RATE=0 PRIMALLOC_GUARDED_SLOTS=300)
 foreach(flavour static static_exe prefixed prefixed_checked tsan)
     set(PRIMALLOC_FLAVOUR_${flavour} ${flavour} PRIM_TEST_EXPECT=self)
 endforeach()

@@ -8,6 +8,7 @@
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/option_report.h"
+#include "watch/guarded.h"
 #include "watch/snapshot.h"
 
 /* only_exe: takes this library out of LD_PRELOAD, in place, so that children start without it. */
@@ -65,6 +66,7 @@ __attribute__((constructor(101))) static void start(void) {
     if (preload) {
         leave_preload(preload);
     }
+    guarded_start();
     if (option_now(verbose)) {
         greet();
         report_settings();

@@ -99,6 +99,14 @@ bool memory_commit(void *address, size_t size) {
     return done;
 }
 
+bool memory_forbid(void *address, size_t size) {
+    int saved_errno = errno;
+    bool done = syscall(SYS_mprotect, address, size, PROT_NONE) == 0;
+    syscall(SYS_madvise, address, size, MADV_DONTNEED);
+    errno = saved_errno;
+    return done;
+}
+
 void memory_unmap(void *address, size_t size) {
     int saved_errno = errno;
     syscall(SYS_munmap, address, size);

@@ -37,6 +37,9 @@ void *memory_reserve(size_t size);
 /* Makes part of a reservation writable. */
 bool memory_commit(void *address, size_t size);
 
+/* Forbids every access to the range, whose contents are gone. */
+bool memory_forbid(void *address, size_t size);
+
 void memory_unmap(void *address, size_t size);
 
 /* Gives the physical pages back; the range stays mapped and reads as zero afterwards. Returns

@@ -1,0 +1,111 @@
+/* guarded_report.c - see guarded.h: what a fault looks like to a person. */
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/print.h"
+#include "os/process.h"
+#include "watch/guarded.h"
+#include "watch/stack.h"
+
+enum {
+    LINE_SIZE = 320,    /* one line at a time: the stack may be small */
+    OWN_FRAMES_MAX = 8, /* of this library, on top of who called it */
+};
+
+void guarded_capture(struct guarded_stack *stack) {
+    void *frames[GUARDED_FRAMES_MAX + OWN_FRAMES_MAX];
+    unsigned count = stack_capture(frames, GUARDED_FRAMES_MAX + OWN_FRAMES_MAX, 0);
+    unsigned own = module_find((uintptr_t)&guarded_capture);
+    unsigned first = 0;
+    while (first < count && module_find((uintptr_t)frames[first]) == own) {
+        first++;
+    }
+    first = first < count ? first : 0;
+    stack->count = (unsigned)bits_min(count - first, GUARDED_FRAMES_MAX);
+    memcpy(stack->frames, frames + first, stack->count * sizeof *frames);
+}
+
+static void write_line(struct print *out) {
+    out->text[out->length++] = '\n';
+    process_write_error(out->text, out->length);
+    out->length = 0;
+}
+
+static void write_stack(const char *title, const struct guarded_stack *stack) {
+    char text[LINE_SIZE];
+    struct print out = print_to(text, sizeof text - 1);
+    print_text(&out, title);
+    write_line(&out);
+    for (unsigned i = 0; i < stack->count && i < GUARDED_FRAMES_MAX; i++) {
+        uintptr_t address = (uintptr_t)stack->frames[i];
+        unsigned index = module_find(address);
+        print_text(&out, "    #");
+        print_decimal(&out, i);
+        print_text(&out, " ");
+        print_hexadecimal(&out, address);
+        if (index) {
+            const struct module *module = module_at(index);
+            print_text(&out, " ");
+            print_text(&out, *module->path ? module->path : process_program_name());
+            print_text(&out, "+");
+            print_hexadecimal(&out, address - module->start);
+        }
+        write_line(&out);
+    }
+}
+
+static void print_bytes_count(struct print *out, uint64_t count) {
+    print_decimal(out, count);
+    print_text(out, count == 1 ? " byte" : " bytes");
+}
+
+/* Where the address lies, seen from the block. */
+static void print_place(struct print *out, uintptr_t address, const struct guarded_slot *slot) {
+    uintptr_t end = slot->block + slot->size;
+    if (address < slot->block) {
+        print_bytes_count(out, slot->block - address);
+        print_text(out, " before");
+    } else if (address >= end) {
+        print_bytes_count(out, address - end + 1);
+        print_text(out, " beyond the end of");
+    } else {
+        print_bytes_count(out, address - slot->block);
+        print_text(out, " into");
+    }
+    print_text(out, slot->freed.count ? " the freed block at " : " the block at ");
+    print_hexadecimal(out, slot->block);
+    print_text(out, " of ");
+    print_bytes_count(out, slot->size);
+}
+
+void guarded_report(enum guarded_fault fault, const char *verb, uintptr_t address,
+                    const struct guarded_slot *slot, const struct guarded_stack *now) {
+    static const char names[GUARDED_FAULT_COUNT][40] = {
+        "overrun",     "underrun",     "use after free",
+        "double free", "invalid free", "changed bytes, found when freeing",
+    };
+    char text[LINE_SIZE];
+    struct print out = print_to(text, sizeof text - 1);
+    print_text(&out, "primalloc: ");
+    print_text(&out, names[fault]);
+    print_text(&out, " in process ");
+    print_decimal(&out, process_id());
+    print_text(&out, ": ");
+    print_text(&out, verb);
+    print_text(&out, " of ");
+    print_hexadecimal(&out, address);
+    if (slot && slot->block) {
+        print_text(&out, ", ");
+        print_place(&out, address, slot);
+    } else {
+        print_text(&out, ", which is no block");
+    }
+    write_line(&out);
+    write_stack(fault >= GUARDED_DOUBLE_FREE ? "  freed here:" : "  here:", now);
+    if (slot && slot->block) {
+        write_stack("  allocated here:", &slot->allocated);
+    }
+    if (slot && slot->freed.count) {
+        write_stack("  freed before, here:", &slot->freed);
+    }
+}
