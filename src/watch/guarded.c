@@ -81,7 +81,8 @@ static bool is_in_budget(void) {
     }
     uint64_t now = machine_clock_ms() * rate;
     uint64_t taken = load_relaxed(&pool.time_taken);
-    uint64_t earliest = now > BURST * MS_PER_S ? now - BURST * MS_PER_S : 0;
+    uint64_t burst = (uint64_t)BURST * MS_PER_S;
+    uint64_t earliest = now > burst ? now - burst : 0;
     uint64_t next = bits_max(taken, earliest) + MS_PER_S;
     return next <= now && compare_exchange_relaxed(&pool.time_taken, &taken, next);
 }
