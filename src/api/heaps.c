@@ -41,7 +41,7 @@ PRIM_EXPORT void prim_heap_set_limit(prim_heap_t *heap, size_t bytes) {
 
 PRIM_EXPORT void *prim_heap_malloc(prim_heap_t *heap, size_t size) {
     return heap ? arena_allocate(arena_from(heap), (struct arena_request){.size = size}, NULL)
-                : allocate(size);
+                : family_malloc(size);
 }
 
 static void *allocate_zeroed_in(prim_heap_t *heap, struct arena_request request) {
@@ -67,8 +67,8 @@ PRIM_EXPORT void *prim_heap_realloc(prim_heap_t *heap, void *block, size_t size)
     }
     void *target = prim_heap_malloc(heap, size);
     if (target) {
-        memcpy(target, block, bits_min(usable_size(block), size));
-        release(block);
+        memcpy(target, block, bits_min(front_usable_size(block), size));
+        family_free(block);
     }
     return target;
 }
@@ -154,7 +154,7 @@ PRIM_EXPORT void *prim_heap_malloc_aligned_at(prim_heap_t *heap, size_t size, si
     struct arena *arena = arena_from(heap);
     if (!arena) {
         if ((offset & (alignment - 1)) == 0) {
-            return allocate_aligned(size, alignment);
+            return front_allocate(size, alignment, CALL_ALIGNED, __builtin_return_address(0));
         }
         arena = arena_unnamed();
     }
@@ -181,7 +181,7 @@ PRIM_EXPORT void *prim_calloc_aligned_at(size_t count, size_t size, size_t align
 }
 
 PRIM_EXPORT void *prim_rezalloc(void *block, size_t old_size, size_t size) {
-    char *result = family_realloc(block, size);
+    char *result = front_reallocate(block, size, __builtin_return_address(0));
     size_t kept = block ? bits_min(old_size, size) : 0;
     if (result) {
         memset(result + kept, 0, size - kept);
@@ -201,7 +201,7 @@ PRIM_EXPORT void *prim_recalloc(void *block, size_t old_count, size_t count, siz
 }
 
 PRIM_EXPORT void *prim_expand(void *block, size_t size) {
-    return expand(block, size) ? block : NULL;
+    return front_expand(block, size) ? block : NULL;
 }
 
 PRIM_EXPORT size_t prim_good_size(size_t size) {

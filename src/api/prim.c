@@ -12,11 +12,11 @@ PRIM_EXPORT void prim_init(void) {
 }
 
 PRIM_EXPORT void *prim_malloc(size_t size) {
-    return allocate(size);
+    return family_malloc(size);
 }
 
 PRIM_EXPORT void prim_free(void *block) {
-    release(block);
+    family_free(block);
 }
 
 PRIM_EXPORT void *prim_calloc(size_t count, size_t size) {
@@ -32,14 +32,11 @@ PRIM_EXPORT void *prim_reallocarray(void *block, size_t count, size_t size) {
 }
 
 PRIM_EXPORT void prim_free_sized(void *block, size_t size) {
-    (void)size; /* the address knows better */
-    release(block);
+    family_free_sized(block, size);
 }
 
 PRIM_EXPORT void prim_free_aligned_sized(void *block, size_t alignment, size_t size) {
-    (void)alignment;
-    (void)size;
-    release(block);
+    family_free_aligned_sized(block, alignment, size);
 }
 
 PRIM_EXPORT void *prim_aligned_alloc(size_t alignment, size_t size) {
@@ -63,5 +60,5 @@ PRIM_EXPORT void *prim_pvalloc(size_t size) {
 }
 
 PRIM_EXPORT size_t prim_malloc_usable_size(void *block) {
-    return usable_size(block);
+    return front_usable_size(block);
 }

@@ -5,11 +5,11 @@
 #include "api/standard.h"
 
 PRIM_EXPORT void *malloc(size_t size) {
-    return allocate(size);
+    return family_malloc(size);
 }
 
 PRIM_EXPORT void free(void *block) {
-    release(block);
+    family_free(block);
 }
 
 PRIM_EXPORT void *calloc(size_t count, size_t size) {
@@ -25,14 +25,11 @@ PRIM_EXPORT void *reallocarray(void *block, size_t count, size_t size) {
 }
 
 PRIM_EXPORT void free_sized(void *block, size_t size) {
-    (void)size; /* the address knows better */
-    release(block);
+    family_free_sized(block, size);
 }
 
 PRIM_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
-    (void)alignment;
-    (void)size;
-    release(block);
+    family_free_aligned_sized(block, alignment, size);
 }
 
 PRIM_EXPORT void *aligned_alloc(size_t alignment, size_t size) {

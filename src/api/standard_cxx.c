@@ -41,8 +41,20 @@ static void throw_bad_alloc(void) {
     }
 }
 
+/* One call of an operator new. */
+struct wanted {
+    size_t size;
+    size_t alignment; /* 0: none stated */
+    enum call call;
+    const void *caller;
+};
+
+PRIM_INLINE void *allocate_wanted(const struct wanted *wanted) {
+    return front_allocate(wanted->size, wanted->alignment, wanted->call, wanted->caller);
+}
+
 /* Returns NULL only in a program without a C++ library, where nobody could catch. */
-static PRIM_COLD void *new_failed(size_t size, size_t alignment) {
+static PRIM_COLD void *new_failed(const struct wanted *wanted) {
     void *block = NULL;
     while (!block) {
         new_handler *handler = current_handler();
@@ -51,22 +63,20 @@ static PRIM_COLD void *new_failed(size_t size, size_t alignment) {
             return NULL;
         }
         handler();
-        block = allocate_aligned(size, alignment);
+        block = allocate_wanted(wanted);
     }
     return block;
 }
 
-static PRIM_NOINLINE void *new_slower(size_t size) {
-    void *block = allocate_slower(size);
-    return PRIM_LIKELY(block != NULL) ? block : new_failed(size, 16);
-}
-
-static PRIM_NOINLINE void *new_slow(size_t size) {
-    return allocate_medium_or(size, new_slower);
+static PRIM_NOINLINE void *new_any(size_t size, size_t alignment, enum call call,
+                                   const void *caller) {
+    const struct wanted wanted = {size, alignment, call, caller};
+    void *block = allocate_wanted(&wanted);
+    return PRIM_LIKELY(block != NULL) ? block : new_failed(&wanted);
 }
 
 /* Without a dynamic C++ library what the handler throws goes through, uncaught. */
-static PRIM_COLD void *nothrow_failed(size_t size, size_t alignment) {
+static PRIM_COLD void *nothrow_failed(const struct wanted *wanted) {
     void *block = NULL;
     new_handler *handler = current_handler();
     nothrow_operator *library = NULL;
@@ -74,30 +84,35 @@ static PRIM_COLD void *nothrow_failed(size_t size, size_t alignment) {
         library = (nothrow_operator *)symbol(RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
     }
     if (library) {
-        return library(size, alignment, "");
+        return library(wanted->size, bits_max(wanted->alignment, 16), "");
     }
     while (!block && handler) {
         handler();
-        block = allocate_aligned(size, alignment);
+        block = allocate_wanted(wanted);
         handler = current_handler();
     }
     return block;
 }
 
-static PRIM_NOINLINE void *nothrow_slow(size_t size) {
-    void *block = allocate_slow(size);
-    return PRIM_LIKELY(block != NULL) ? block : nothrow_failed(size, 16);
+static PRIM_NOINLINE void *nothrow_any(size_t size, size_t alignment, enum call call,
+                                       const void *caller) {
+    const struct wanted wanted = {size, alignment, call, caller};
+    void *block = allocate_wanted(&wanted);
+    return PRIM_LIKELY(block != NULL) ? block : nothrow_failed(&wanted);
 }
 
-PRIM_INLINE void *new_aligned(size_t size, size_t alignment) {
-    void *block = allocate_aligned(size, alignment);
-    return PRIM_LIKELY(block != NULL) ? block : new_failed(size, alignment);
-}
-
-PRIM_INLINE void *nothrow_aligned(size_t size, size_t alignment) {
-    void *block = allocate_aligned(size, alignment);
-    return PRIM_LIKELY(block != NULL) ? block : nothrow_failed(size, alignment);
-}
+/* Fallbacks of the fast path. */
+#define FALLBACK(name, slower, any, call)                       \
+    static PRIM_NOINLINE void *slower(size_t size) {            \
+        return any(size, 0, call, __builtin_return_address(0)); \
+    }                                                           \
+    static PRIM_NOINLINE void *name(size_t size) {              \
+        return allocate_medium_or(size, slower);                \
+    }
+FALLBACK(new_slow, new_slower, new_any, CALL_NEW)
+FALLBACK(new_array_slow, new_array_slower, new_any, CALL_NEW_ARRAY)
+FALLBACK(nothrow_slow, nothrow_slower, nothrow_any, CALL_NEW)
+FALLBACK(nothrow_array_slow, nothrow_array_slower, nothrow_any, CALL_NEW_ARRAY)
 
 #define OPERATOR(type, name, parameters, call) \
     PRIM_EXPORT type name parameters;          \
@@ -106,37 +121,47 @@ PRIM_INLINE void *nothrow_aligned(size_t size, size_t alignment) {
     }
 
 OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, new_slow))
-OPERATOR(void *, _Znam, (size_t size), return allocate_or(size, new_slow))
+OPERATOR(void *, _Znam, (size_t size), return allocate_or(size, new_array_slow))
 OPERATOR(void *, _ZnwmRKSt9nothrow_t, (size_t size, const void *nothrow), (void)nothrow;
          return allocate_or(size, nothrow_slow))
 OPERATOR(void *, _ZnamRKSt9nothrow_t, (size_t size, const void *nothrow), (void)nothrow;
-         return allocate_or(size, nothrow_slow))
+         return allocate_or(size, nothrow_array_slow))
+
+#define CALLER __builtin_return_address(0)
 OPERATOR(void *, _ZnwmSt11align_val_t, (size_t size, size_t alignment),
-         return new_aligned(size, alignment))
+         return new_any(size, alignment, CALL_NEW, CALLER))
 OPERATOR(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment),
-         return new_aligned(size, alignment))
+         return new_any(size, alignment, CALL_NEW_ARRAY, CALLER))
 OPERATOR(void *, _ZnwmSt11align_val_tRKSt9nothrow_t,
          (size_t size, size_t alignment, const void *nothrow), (void)nothrow;
-         return nothrow_aligned(size, alignment))
+         return nothrow_any(size, alignment, CALL_NEW, CALLER))
 OPERATOR(void *, _ZnamSt11align_val_tRKSt9nothrow_t,
          (size_t size, size_t alignment, const void *nothrow), (void)nothrow;
-         return nothrow_aligned(size, alignment))
+         return nothrow_any(size, alignment, CALL_NEW_ARRAY, CALLER))
 
-#define DELETE_OPERATOR(name, parameters) OPERATOR(void, name, parameters, release(block))
+/* What delete knows besides the address, it need not say, for the address knows: it is for those
+ * who watch. */
+#define DELETE(name, parameters, call, stated_size, alignment)                 \
+    OPERATOR(                                                                  \
+        void, name, parameters, if (!release_to_cache(block)) {                \
+            front_release(block, stated_size, alignment, CALL_##call, CALLER); \
+        })
 
-/* What delete knows besides the address, it need not say: the address knows. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-DELETE_OPERATOR(_ZdlPv, (void *block))
-DELETE_OPERATOR(_ZdaPv, (void *block))
-DELETE_OPERATOR(_ZdlPvm, (void *block, size_t size))
-DELETE_OPERATOR(_ZdaPvm, (void *block, size_t size))
-DELETE_OPERATOR(_ZdlPvRKSt9nothrow_t, (void *block, const void *nothrow))
-DELETE_OPERATOR(_ZdaPvRKSt9nothrow_t, (void *block, const void *nothrow))
-DELETE_OPERATOR(_ZdlPvSt11align_val_t, (void *block, size_t alignment))
-DELETE_OPERATOR(_ZdaPvSt11align_val_t, (void *block, size_t alignment))
-DELETE_OPERATOR(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment))
-DELETE_OPERATOR(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment))
-DELETE_OPERATOR(_ZdlPvSt11align_val_tRKSt9nothrow_t,
-                (void *block, size_t alignment, const void *nothrow))
-DELETE_OPERATOR(_ZdaPvSt11align_val_tRKSt9nothrow_t,
-                (void *block, size_t alignment, const void *nothrow))
+DELETE(_ZdlPv, (void *block), DELETE, SIZE_NOT_STATED, 0)
+DELETE(_ZdaPv, (void *block), DELETE_ARRAY, SIZE_NOT_STATED, 0)
+DELETE(_ZdlPvm, (void *block, size_t size), DELETE, size, 0)
+DELETE(_ZdaPvm, (void *block, size_t size), DELETE_ARRAY, size, 0)
+DELETE(_ZdlPvRKSt9nothrow_t, (void *block, const void *nothrow), DELETE, SIZE_NOT_STATED, 0)
+DELETE(_ZdaPvRKSt9nothrow_t, (void *block, const void *nothrow), DELETE_ARRAY, SIZE_NOT_STATED, 0)
+DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), DELETE, SIZE_NOT_STATED, alignment)
+DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), DELETE_ARRAY, SIZE_NOT_STATED,
+       alignment)
+DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE, size,
+       alignment)
+DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ARRAY, size,
+       alignment)
+DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *nothrow),
+       DELETE, SIZE_NOT_STATED, alignment)
+DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *nothrow),
+       DELETE_ARRAY, SIZE_NOT_STATED, alignment)

@@ -16,11 +16,11 @@ PRIM_EXPORT void *pvalloc(size_t size) {
 }
 
 PRIM_EXPORT void cfree(void *block) {
-    release(block);
+    family_free(block);
 }
 
 PRIM_EXPORT size_t malloc_usable_size(void *block) {
-    return usable_size(block);
+    return front_usable_size(block);
 }
 
 PRIM_EXPORT int malloc_trim(size_t pad) {
@@ -53,11 +53,11 @@ PRIM_EXPORT void malloc_stats(void) {
         call;                               \
     }
 
-ALIAS(void *, __libc_malloc, (size_t size), return allocate(size))
+ALIAS(void *, __libc_malloc, (size_t size), return family_malloc(size))
 ALIAS(void *, __libc_calloc, (size_t count, size_t size), return family_calloc(count, size))
 ALIAS(void *, __libc_realloc, (void *block, size_t size), return family_realloc(block, size))
-ALIAS(void, __libc_free, (void *block), release(block))
-ALIAS(void, __libc_cfree, (void *block), release(block))
+ALIAS(void, __libc_free, (void *block), family_free(block))
+ALIAS(void, __libc_cfree, (void *block), family_free(block))
 ALIAS(void *, __libc_memalign, (size_t alignment, size_t size),
       return family_memalign(alignment, size))
 ALIAS(void *, __libc_valloc, (size_t size), return family_valloc(size))

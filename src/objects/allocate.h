@@ -4,13 +4,14 @@
  * a list; pop its head. free(p): the byte map tells p's class; push p on that bin, whoever's slab
  * it came from. No atomics, no locks, no page metadata, and one rare branch each:
  *
- *   malloc leaves by the slow door when the bin is empty, which is also how a thread without a
- *   cache, a class never used before and the counting of calls look (their bins are empty);
- *   free leaves by it when the bin is full, which is also how NULL, foreign and large pointers
+ *   malloc leaves it when the bin is empty, which is also how a thread without a cache, a class
+ *   never used before and the watching of calls look (their bins are empty);
+ *   free leaves it when the bin is full, which is also how NULL, foreign and large pointers
  *   (classes 0 and CLASS_LARGE), blocks of other heaps (CLASS_ARENA), a thread without a cache and
- *   the counting of calls look.
+ *   the watching of calls look.
  *
- * What happens behind the slow door is in slow_door.h. */
+ * The program's calls leave through front_door.h, where somebody may watch; behind it is
+ * slow_door.h. */
 #ifndef PRIM_OBJECTS_ALLOCATE_H
 #define PRIM_OBJECTS_ALLOCATE_H
 
@@ -20,7 +21,13 @@
 
 typedef void *allocate_fallback(size_t size);
 
-/* A block of at least size bytes, or what the fallback returns when the fast path has none. */
+/* A fallback: the caller sees to it. */
+PRIM_INLINE void *allocate_nothing(size_t size) {
+    (void)size;
+    return NULL;
+}
+
+/* A block of at least size bytes, or what the fallback, reached in a jump, returns. */
 PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *fallback) {
     if (PRIM_UNLIKELY(size > SMALL_SIZE_MAX)) {
         return fallback(size);
@@ -52,22 +59,30 @@ PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
     return block;
 }
 
+/* Takes a block back into the thread's cache, if it is one that has a place there. */
+PRIM_INLINE bool release_to_cache(void *block) {
+    struct thread_cache *cache = thread_cache_visible;
+    size_t object_class = address_map_class(block);
+    if (PRIM_UNLIKELY(cache->room[object_class] <= 0)) {
+        return false;
+    }
+    PRIM_FORGET(object_class);
+    *(void **)block = cache->head[object_class];
+    cache->head[object_class] = block;
+    cache->room[object_class]--;
+    return true;
+}
+
+/* For the library itself, whom nobody watches. */
 PRIM_INLINE void *allocate(size_t size) {
     return allocate_or(size, allocate_slow);
 }
 
 /* Takes back a block, NULL, or a pointer that is not ours. Keeps errno. */
 PRIM_INLINE void release(void *block) {
-    struct thread_cache *cache = thread_cache_visible;
-    size_t object_class = address_map_class(block);
-    if (PRIM_UNLIKELY(cache->room[object_class] <= 0)) {
+    if (PRIM_UNLIKELY(!release_to_cache(block))) {
         release_slow(block);
-        return;
     }
-    PRIM_FORGET(object_class);
-    *(void **)block = cache->head[object_class];
-    cache->head[object_class] = block;
-    cache->room[object_class]--;
 }
 
 #endif

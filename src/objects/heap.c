@@ -6,6 +6,7 @@
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
 #include "objects/threshold.h"
+#include "objects/watcher.h"
 #include "os/lock.h"
 #include "os/process.h"
 #include "pages/address_map.h"
@@ -26,6 +27,7 @@ bool heap_read_options(void) {
         is_done = true;
         options_read(environment);
         heap_apply_options();
+        watchers_begin();
     }
     return is_done;
 }
@@ -49,6 +51,7 @@ void heap_initialise(void) {
 void heap_fork_prepare(void) {
     purge_fork_prepare();
     lock_acquire_unranked(&heap_lock);
+    watcher_fork_prepare();
     thread_cache_fork_prepare();
     arena_fork_prepare();
     slab_fork_prepare();
@@ -64,6 +67,7 @@ void heap_fork_parent(void) {
     slab_fork_parent();
     arena_fork_parent();
     thread_cache_fork_parent();
+    watcher_fork_parent();
     lock_release_unranked(&heap_lock);
     purge_fork_parent();
 }
@@ -75,6 +79,7 @@ void heap_fork_child(void) {
     slab_fork_child();
     arena_fork_child();
     thread_cache_fork_child();
+    watcher_fork_child();
     lock_reset(&heap_lock);
     purge_fork_child();
     maintenance_fork_child();

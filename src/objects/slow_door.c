@@ -195,6 +195,10 @@ static void release_large(void *block) {
 }
 
 PRIM_NOINLINE void release_slow(void *block) {
+    release_slower(block, __builtin_return_address(0));
+}
+
+PRIM_NOINLINE void release_slower(void *block, const void *caller) {
     unsigned object_class = span_class_of(block);
     if (object_class == 0) {
         if (block) {
@@ -218,5 +222,5 @@ PRIM_NOINLINE void release_slow(void *block) {
         *(void **)block = NULL;
         slab_release(object_class, block);
     }
-    maintenance_consider(__builtin_return_address(0), object_class == CLASS_LARGE);
+    maintenance_consider(caller, object_class == CLASS_LARGE);
 }

@@ -17,8 +17,10 @@ void *allocate_zeroed(size_t size);
 /* A block whose address is a multiple of alignment, which must be a power of two. */
 void *allocate_aligned(size_t size, size_t alignment);
 
-/* Any pointer: a block, NULL, or one that is not ours. */
+/* Any pointer: a block, NULL, or one that is not ours. The caller is where the program's call
+ * returns to. */
 void release_slow(void *block);
+void release_slower(void *block, const void *caller);
 
 /* Memory is out: gives up what the thread only keeps; true if another try may succeed. */
 bool make_room(void);

@@ -10,6 +10,7 @@
 #include "objects/slab.h"
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
+#include "objects/watcher.h"
 #include "os/lock.h"
 #include "pages/limits.h"
 #include "pages/metadata.h"
@@ -31,9 +32,13 @@ static struct thread_cache empty_cache; /* (const) all zero */
 
 PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible = &empty_cache;
 
-/* NULL: none yet; EXITED: the thread's destructors have run. The other word of static TLS. */
+/* NULL: none yet; EXITED: the thread's destructors have run. A thread without a cache has its marks
+ * in the bits above that one. The other word of static TLS. */
 static PRIM_THREAD_LOCAL struct thread_cache *own_cache;
 #define EXITED ((struct thread_cache *)1)
+#define MARK_BITS 3
+#define NO_CACHE_LAST ((struct thread_cache *)((2u << MARK_BITS) - 1))
+_Static_assert(RANK_COUNT <= MARK_BITS, "a mark for each rank of watchers");
 
 static struct {
     struct lock lock;
@@ -124,7 +129,14 @@ static PRIM_NOINLINE void collect(struct thread_cache *cache) {
 }
 
 static void show(struct thread_cache *cache) {
-    thread_cache_visible = options_see_every_call() ? &empty_cache : cache;
+    bool is_hidden = options_see_every_call() || watcher_is_any();
+    thread_cache_visible = is_hidden ? &empty_cache : cache;
+}
+
+void thread_cache_show(void) {
+    if (own_cache > NO_CACHE_LAST) {
+        show(own_cache);
+    }
 }
 
 void thread_cache_note_event(struct thread_cache *cache) {
@@ -143,7 +155,7 @@ void thread_cache_note_event(struct thread_cache *cache) {
 }
 
 bool thread_cache_has_ended(void) {
-    return own_cache == EXITED;
+    return own_cache <= NO_CACHE_LAST && (uintptr_t)own_cache & 1;
 }
 
 void thread_cache_refuse(void) {
@@ -151,7 +163,7 @@ void thread_cache_refuse(void) {
 }
 
 bool thread_cache_is_only(void) {
-    return own_cache > EXITED && load_relaxed(&caches.count) == 1;
+    return own_cache > NO_CACHE_LAST && load_relaxed(&caches.count) == 1;
 }
 
 /* Only one thread allocates: then one shard keeps all slabs together. */
@@ -271,6 +283,7 @@ static PRIM_NOINLINE struct thread_cache *make_cache(void) {
         slab_initialise((unsigned)option_now(shards));
     }
     if (cache) {
+        cache->marks = (uint8_t)((uintptr_t)own_cache >> 1);
         own_cache = cache;
         show(cache);
         if (caches.has_key) {
@@ -282,10 +295,22 @@ static PRIM_NOINLINE struct thread_cache *make_cache(void) {
 
 struct thread_cache *thread_cache_own(void) {
     struct thread_cache *cache = own_cache;
-    if (PRIM_LIKELY(cache > EXITED)) {
+    if (PRIM_LIKELY(cache > NO_CACHE_LAST)) {
         return cache;
     }
-    return cache == EXITED ? NULL : make_cache();
+    return (uintptr_t)cache & 1 ? NULL : make_cache();
+}
+
+bool thread_cache_exchange_mark(unsigned mark, bool value) {
+    struct thread_cache *cache = thread_cache_own();
+    uintptr_t bits = cache ? cache->marks : (uintptr_t)own_cache >> 1;
+    uintptr_t changed = (bits & ~((uintptr_t)1 << mark)) | (uintptr_t)value << mark;
+    if (cache) {
+        cache->marks = (uint8_t)changed;
+    } else {
+        own_cache = (struct thread_cache *)(changed << 1 | ((uintptr_t)own_cache & 1));
+    }
+    return bits >> mark & 1;
 }
 
 /* The thread exits. Destructors of other keys may still allocate and free: they find no cache
@@ -313,7 +338,7 @@ void thread_cache_apply_options(void) {
     if (load_relaxed(&caches.count) > 1) {
         slab_initialise((unsigned)option_now(shards));
     }
-    if (own_cache > EXITED) {
+    if (own_cache > NO_CACHE_LAST) {
         if (threshold_is_large(MEDIUM_SIZE_MAX)) {
             own_cache->is_young = false; /* tells no small sizes apart, as the threshold does */
             thread_cache_flush(own_cache);
@@ -382,7 +407,7 @@ void thread_cache_fork_child(void) {
     lock_reset(&caches.lock);
     caches.active = NULL;
     store_relaxed(&caches.count, 0);
-    if (own_cache > EXITED) {
+    if (own_cache > NO_CACHE_LAST) {
         list_insert(&caches.active, own_cache);
         store_relaxed(&caches.count, 1);
         thread_sampler_fork_child(own_cache);

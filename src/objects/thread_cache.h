@@ -40,6 +40,7 @@ struct thread_cache {
     bool is_sampling;                   /* (owner) class_of names the second bins */
     unsigned sampler_round;             /* (owner) the one that it was last set up for */
     struct thread_sampler *sampler;     /* (owner) NULL until the thread first samples */
+    uint8_t marks;                      /* (owner) one bit a rank of watchers: it is inside */
 
     uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */
     uint16_t spare_count[BIN_COUNT]; /* (owner) blocks in spare */
@@ -97,6 +98,13 @@ void thread_cache_note_event(struct thread_cache *cache);
 
 /* The shard that the calling thread gets its blocks from. */
 unsigned thread_cache_shard(void);
+
+/* Hides the calling thread's cache from the fast path, or shows it, as somebody wants to see every
+ * call (options_see_every_call, watcher_is_any) or nobody does. */
+void thread_cache_show(void);
+
+/* Sets one of the calling thread's marks; returns what it was. */
+bool thread_cache_exchange_mark(unsigned mark, bool value);
 
 /* Applies options that were read after the calling thread's cache was made. */
 void thread_cache_apply_options(void);

@@ -1,0 +1,106 @@
+/* front_door.c - see front_door.h. What is watched stands in cold functions of its own: the others
+ * keep ending in jumps. */
+#include "objects/front_door.h"
+
+#include <string.h>
+
+#include "objects/allocate.h"
+
+static PRIM_COLD void *allocate_watched(size_t size, size_t alignment, enum call call,
+                                        const void *caller) {
+    const struct request request = {.size = size,
+                                    .alignment = alignment,
+                                    .is_zeroed = call == CALL_CALLOC,
+                                    .stated_size = SIZE_NOT_STATED,
+                                    .call = call,
+                                    .caller = caller};
+    return watcher_allocate(&request);
+}
+
+static PRIM_COLD void *reallocate_watched(void *block, size_t size, const void *caller) {
+    const struct request request = {
+        .size = size, .stated_size = SIZE_NOT_STATED, .call = CALL_REALLOC, .caller = caller};
+    return watcher_reallocate(block, &request);
+}
+
+static PRIM_COLD void release_watched(void *block, size_t stated_size, size_t alignment,
+                                      enum call call, const void *caller) {
+    const struct request request = {
+        .stated_size = stated_size, .alignment = alignment, .call = call, .caller = caller};
+    watcher_release(block, &request);
+}
+
+static PRIM_NOINLINE void *malloc_slower(size_t size) {
+    if (PRIM_UNLIKELY(watcher_is_any())) {
+        return allocate_watched(size, 0, CALL_MALLOC, __builtin_return_address(0));
+    }
+    return allocate_slower(size);
+}
+
+PRIM_NOINLINE void *front_malloc(size_t size) {
+    return allocate_medium_or(size, malloc_slower);
+}
+
+PRIM_NOINLINE void *front_calloc(size_t size) {
+    void *block = allocate_medium_or(size, allocate_nothing);
+    if (PRIM_LIKELY(block != NULL)) {
+        return memset(block, 0, size);
+    }
+    if (PRIM_UNLIKELY(watcher_is_any())) {
+        return allocate_watched(size, 0, CALL_CALLOC, __builtin_return_address(0));
+    }
+    return allocate_zeroed(size);
+}
+
+void *front_allocate(size_t size, size_t alignment, enum call call, const void *caller) {
+    if (PRIM_UNLIKELY(watcher_is_any())) {
+        return allocate_watched(size, alignment, call, caller);
+    }
+    return alignment ? allocate_aligned(size, alignment) : allocate_slow(size);
+}
+
+PRIM_NOINLINE void *front_realloc(void *block, size_t size) {
+    return front_reallocate(block, size, __builtin_return_address(0));
+}
+
+void *front_reallocate(void *block, size_t size, const void *caller) {
+    if (PRIM_UNLIKELY(watcher_is_any())) {
+        return reallocate_watched(block, size, caller);
+    }
+    if (PRIM_UNLIKELY(size == 0 && block)) {
+        release(block);
+        return NULL;
+    }
+    return reallocate(block, size);
+}
+
+PRIM_NOINLINE void front_free(void *block) {
+    front_release(block, SIZE_NOT_STATED, 0, CALL_FREE, __builtin_return_address(0));
+}
+
+PRIM_NOINLINE void front_free_sized(void *block, size_t size) {
+    front_release(block, size, 0, CALL_FREE, __builtin_return_address(0));
+}
+
+PRIM_NOINLINE void front_free_aligned_sized(void *block, size_t alignment, size_t size) {
+    front_release(block, size, alignment, CALL_FREE, __builtin_return_address(0));
+}
+
+void front_release(void *block, size_t stated_size, size_t alignment, enum call call,
+                   const void *caller) {
+    if (PRIM_UNLIKELY(watcher_is_any())) {
+        release_watched(block, stated_size, alignment, call, caller);
+    } else {
+        release_slower(block, caller);
+    }
+}
+
+size_t front_usable_size(const void *block) {
+    return PRIM_UNLIKELY(watcher_is_any()) ? watcher_usable_size(block) : usable_size(block);
+}
+
+/* A watcher may have put something behind the block. */
+bool front_expand(void *block, size_t size) {
+    return PRIM_UNLIKELY(watcher_is_any()) ? block && size <= watcher_usable_size(block)
+                                           : expand(block, size);
+}

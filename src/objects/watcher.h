@@ -1,0 +1,101 @@
+/* watcher.h - who looks at every call of the program's, and may change what it does.
+ *
+ * Nothing below src/watch knows who watches. A watcher stands in a chain, outermost first by rank;
+ * each of its functions does its part and passes on to watcher_next(self), at whose end the plain
+ * allocator is. So a watcher must fill in all four functions; most pass on what they get.
+ *
+ * While the chain is not empty, each thread's visible cache is the empty one (thread_cache.h), so
+ * the calls of the program come here through front_door.h, with what the program said and where it
+ * said it. What the library allocates for itself does not. While it is empty, the price is a test
+ * behind the fast path.
+ *
+ * When a watcher is registered: at start (watchers_begin), while there is one thread, it sees every
+ * call from then on. Later, the calling thread's calls are seen at once, those of another thread
+ * from its next refill or overflow of a bin on. Therefore
+ *   each watcher meets blocks that it never saw allocated: it passes them on as they are;
+ *   only one registered at start may give out pointers that the plain allocator does not know, or
+ *   such for which the address map sends every free by the slow door.
+ * Removing one is possible at any time: calls under way end in it. It must stay in memory.
+ *
+ * Recursion: a watcher that may call the program's code, or libc's, which may allocate, brackets
+ * that with watcher_enter and watcher_leave, and passes straight on where it is inside already. The
+ * mark belongs to the thread, goes along into a fork's child, and also holds in a signal handler
+ * that interrupts the watcher. */
+#ifndef PRIM_OBJECTS_WATCHER_H
+#define PRIM_OBJECTS_WATCHER_H
+
+#include "base/atomics.h"
+
+enum call {
+    CALL_MALLOC,
+    CALL_CALLOC,
+    CALL_REALLOC,
+    CALL_ALIGNED, /* aligned_alloc, posix_memalign, memalign, valloc, pvalloc */
+    CALL_NEW,
+    CALL_NEW_ARRAY,
+    CALL_FREE,
+    CALL_DELETE,
+    CALL_DELETE_ARRAY,
+    CALL_COUNT
+};
+
+#define SIZE_NOT_STATED SIZE_MAX
+
+/* What the program asks for, or says of the block that it frees. */
+struct request {
+    size_t size;        /* of the new block */
+    size_t alignment;   /* asked for or stated; 0: none */
+    bool is_zeroed;     /* the new block must be zero */
+    size_t stated_size; /* by sized frees; else SIZE_NOT_STATED */
+    enum call call;
+    const void *caller; /* where the call returns to */
+};
+
+enum watcher_rank { RANK_HOOKS, RANK_CHECKS, RANK_PROFILE, RANK_COUNT };
+
+struct watcher {
+    /* NULL with errno ENOMEM when memory is out. */
+    void *(*allocate)(const struct watcher *self, const struct request *request);
+    /* Any pointer; size 0 frees a block and gives NULL. */
+    void *(*reallocate)(const struct watcher *self, void *block, const struct request *request);
+    /* Any pointer. errno is restored behind it. */
+    void (*release)(const struct watcher *self, void *block, const struct request *request);
+    size_t (*usable_size)(const struct watcher *self, const void *block);
+    enum watcher_rank rank;
+    _Atomic(const struct watcher *) next; /* (atomic: watchers, written under WATCHERS) */
+};
+
+extern PRIM_HIDDEN _Atomic(const struct watcher *) watcher_first; /* (atomic: watchers) */
+
+PRIM_INLINE bool watcher_is_any(void) {
+    return load_relaxed(&watcher_first) != NULL;
+}
+
+PRIM_INLINE const struct watcher *watcher_next(const struct watcher *self) {
+    /* The field of a const object is read only; C11's atomic_load wants it without const. */
+    return load_acquire((_Atomic(const struct watcher *) *)&self->next); /* order pair: watchers */
+}
+
+/* Puts a watcher into the chain, or takes it out; does nothing if that is so already. */
+void watcher_register(struct watcher *watcher);
+void watcher_unregister(struct watcher *watcher);
+
+/* Passes a call of the program to the chain. */
+void *watcher_allocate(const struct request *request);
+void *watcher_reallocate(void *block, const struct request *request);
+void watcher_release(void *block, const struct request *request);
+size_t watcher_usable_size(const void *block);
+
+/* Marks the calling thread as being inside the watcher; false if it was so already. */
+bool watcher_enter(const struct watcher *self);
+void watcher_leave(const struct watcher *self);
+
+/* Registers those that the options ask for. Defined in src/watch, called here once, as soon as the
+ * options are read. */
+void watchers_begin(void);
+
+void watcher_fork_prepare(void);
+void watcher_fork_parent(void);
+void watcher_fork_child(void);
+
+#endif
