@@ -245,6 +245,22 @@ enum prim_stats_form {
 };
 int prim_stats_write(enum prim_stats_form form, prim_output *output, void *context);
 
+/* Heap profiles: which stacks the memory in use came from, estimated from samples at a price that
+ * one can always pay, or exactly (rate=1). docs/profiling.md tells how to read them; the
+ * environment variable PRIMALLOC_PROFILE starts one with the process.
+ *
+ * settings: "PATH,rate=BYTES,bytes=BYTES,seconds=N,signal=NAME,peak"; all but the path is optional,
+ * and without a path (NULL, "" or ",rate=...") only prim_profile_dump writes files. Starting again
+ * forgets what was known. 0, or -1 with errno EINVAL (a setting that is none) or ENOMEM. */
+int prim_profile_start(const char *settings);
+
+/* Takes no more samples. What is known can still be written. */
+void prim_profile_stop(void);
+
+/* Writes what is known now to this file, or with NULL to PATH with the next number in it. 0, or -1
+ * with errno EIO: the file could not be written, or there was no profile or no path. */
+int prim_profile_dump(const char *path);
+
 /* Heaps of one's own: blocks that belong together, that can be counted and limited together, and
  * that can all end at once. After mimalloc's mi_heap_*.
  *

@@ -83,6 +83,16 @@ uint64_t machine_clock_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+uint64_t machine_clock_us(void) {
+    struct timespec now = read_clock(CLOCK_MONOTONIC);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t machine_time_ns(void) {
+    struct timespec now = read_clock(CLOCK_REALTIME);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 uint64_t machine_thread_time_us(void) {
     struct timespec now = read_clock(CLOCK_THREAD_CPUTIME_ID);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;

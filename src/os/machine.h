@@ -15,6 +15,23 @@ unsigned machine_processor(void);
 /* Milliseconds of a clock that never steps back, exact to a few milliseconds. */
 uint64_t machine_clock_ms(void);
 
+/* The same clock in microseconds, exact; and the time of day in nanoseconds since 1970. */
+uint64_t machine_clock_us(void);
+uint64_t machine_time_ns(void);
+
+/* A counter that runs at a constant rate, not known, and costs no system call. */
+PRIM_INLINE uint64_t machine_ticks(void) {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#else
+    return machine_clock_us();
+#endif
+}
+
 /* Microseconds of processor time that the calling thread has used. */
 uint64_t machine_thread_time_us(void);
 

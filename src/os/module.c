@@ -53,31 +53,51 @@ static bool is_same(const struct module *a, const struct module *b) {
            a->table == b->table && a->name_hash == b->name_hash;
 }
 
-/* From the notes in memory: the first page holds the headers of everything that a linker makes. */
-static void read_build_id(struct module *module) {
+static void read_notes(struct module *module, uintptr_t note, uintptr_t end) {
+    while (note + sizeof(ElfW(Nhdr)) < end) {
+        const ElfW(Nhdr) *entry = (const ElfW(Nhdr) *)note;
+        const uint8_t *text = (const uint8_t *)(entry + 1) + bits_round_up(entry->n_namesz, 4);
+        if (entry->n_type == NOTE_BUILD_ID && entry->n_namesz == 4 &&
+            entry->n_descsz <= BUILD_ID_MAX && memcmp(entry + 1, "GNU", 4) == 0) {
+            memcpy(module->build_id, text, entry->n_descsz);
+            module->build_id_length = (uint8_t)entry->n_descsz;
+        }
+        note = (uintptr_t)text + bits_round_up(entry->n_descsz, 4);
+    }
+}
+
+static void read_segment(struct module *module, const ElfW(Phdr) * segment, uintptr_t bias) {
+    uintptr_t start = bias + segment->p_vaddr;
+    uintptr_t end = start + segment->p_filesz;
+    if (start < module->start || end > module->end) {
+        return;
+    }
+    if (segment->p_type == PT_NOTE) {
+        read_notes(module, start, end);
+    } else if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) && !module->text_start) {
+        uintptr_t before = start % PAGE_LEAST;
+        module->text_start = start - before;
+        module->text_end = bits_round_up(end, PAGE_LEAST);
+        module->text_offset = segment->p_offset - before;
+    }
+}
+
+/* In memory: the first page holds the headers of everything that a linker makes. */
+static void read_headers(struct module *module) {
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)module->start;
     if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > PAGE_LEAST) {
         return;
     }
     const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(module->start + header->e_phoff);
-    uintptr_t bias = header->e_type == ET_DYN ? module->start : 0;
+    uintptr_t first = UINTPTR_MAX;
     for (unsigned i = 0; i < header->e_phnum; i++) {
-        uintptr_t note = bias + segments[i].p_vaddr;
-        uintptr_t end = note + segments[i].p_filesz;
-        if (segments[i].p_type != PT_NOTE || note < module->start || end > module->end) {
-            continue;
+        if (segments[i].p_type == PT_LOAD) {
+            first = bits_min(first, bits_round_down(segments[i].p_vaddr, PAGE_LEAST));
         }
-        while (note + sizeof(ElfW(Nhdr)) < end) {
-            const ElfW(Nhdr) *entry = (const ElfW(Nhdr) *)note;
-            const uint8_t *text = (const uint8_t *)(entry + 1) + bits_round_up(entry->n_namesz, 4);
-            if (entry->n_type == NOTE_BUILD_ID && entry->n_namesz == 4 &&
-                entry->n_descsz <= BUILD_ID_MAX && memcmp(entry + 1, "GNU", 4) == 0) {
-                memcpy(module->build_id, text, entry->n_descsz);
-                module->build_id_length = (uint8_t)entry->n_descsz;
-            }
-            note = (uintptr_t)text + bits_round_up(entry->n_descsz, 4);
-        }
+    }
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        read_segment(module, &segments[i], module->start - first);
     }
 }
 
@@ -120,7 +140,7 @@ static PRIM_COLD unsigned add(const struct module *found, const char *name) {
         modules[index] = *found;
         modules[index].path = keep_path(name);
         modules[index].is_permanent = is_starting;
-        read_build_id(&modules[index]);
+        read_headers(&modules[index]);
         store_release(&known_count, index); /* order pair: modules */
     }
     store_release(&writer, 0); /* order pair: writer */

@@ -16,6 +16,9 @@ enum { MODULES_MAX = 1024, BUILD_ID_MAX = 20 };
 struct module {
     uintptr_t start;                /* (const) first address */
     uintptr_t end;                  /* (const) address behind the last */
+    uintptr_t text_start;           /* (const) of its code, in whole pages; 0: not known */
+    uintptr_t text_end;             /* (const) */
+    uint64_t text_offset;           /* (const) of text_start in its file */
     const uint8_t *table;           /* (const) its .eh_frame_hdr, or NULL */
     const void *identity;           /* (const) the loader's entry for it */
     uint64_t name_hash;             /* (const) of the loader's name for it */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -68,6 +69,13 @@ bool thread_start(void (*body)(void)) {
 
 void thread_name(const char *name) {
     syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);
+}
+
+void thread_name_get(char name[THREAD_NAME_SIZE]) {
+    memset(name, 0, THREAD_NAME_SIZE);
+    int saved_errno = errno;
+    syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
+    errno = saved_errno;
 }
 
 void thread_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ms) {

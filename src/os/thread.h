@@ -12,6 +12,25 @@ bool thread_start(void (*body)(void));
 /* Names the calling thread, for ps and debuggers; at most 15 characters. */
 void thread_name(const char *name);
 
+/* The calling thread's name, terminated and padded with zeros; "" if the kernel does not tell. */
+enum { THREAD_NAME_SIZE = 16 };
+void thread_name_get(char name[THREAD_NAME_SIZE]);
+
+/* What tells the calling thread from all others that run now. */
+PRIM_INLINE uintptr_t thread_mark(void) {
+#if defined(__x86_64__)
+    uintptr_t mark;
+    __asm__("movq %%fs:0, %0" : "=r"(mark));
+    return mark;
+#elif defined(__aarch64__)
+    uintptr_t mark;
+    __asm__("mrs %0, tpidr_el0" : "=r"(mark));
+    return mark;
+#else
+    return (uintptr_t)__builtin_thread_pointer();
+#endif
+}
+
 /* Sleeps for so many milliseconds, or until somebody changes the word from value and wakes it, or
  * for no reason at all. */
 void thread_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ms);

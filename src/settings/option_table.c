@@ -20,11 +20,12 @@ const struct option_row option_rows[OPTION_COUNT] = {
 #undef OPTION
 };
 
-enum { PATH_SIZE_MAX = 1024 };
+enum { PATH_SIZE_MAX = 1024, TEXTS_SIZE = 4 * PATH_SIZE_MAX };
 
 _Atomic uint8_t option_sources[OPTION_COUNT];
 
-static char text_value[PATH_SIZE_MAX]; /* the copy of the one TEXT option's value */
+static char texts[TEXTS_SIZE]; /* copies of the values of TEXT options, terminated, as they came */
+static size_t texts_used;
 
 const struct option_row *option_row_named(const char *name, size_t length) {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
@@ -85,10 +86,10 @@ void option_set(const struct option_row *row, uint64_t value, enum option_source
 void option_set_text(const struct option_row *row, const char *text, size_t length,
                      enum option_source source) {
     if (take_over(row, source)) {
-        size_t size = bits_min(length, PATH_SIZE_MAX - 1);
-        memcpy(text_value, text, size);
-        text_value[size] = '\0';
-        *(const char **)place_of(row) = text_value;
+        size_t size = bits_min(length, bits_min(PATH_SIZE_MAX, TEXTS_SIZE - texts_used) - 1);
+        char *copy = memcpy(texts + texts_used, text, size);
+        texts_used = bits_min(texts_used + size + 1, TEXTS_SIZE - 1);
+        *(const char **)place_of(row) = copy;
     }
 }
 

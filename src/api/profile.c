@@ -1,0 +1,72 @@
+/* profile.c - prim_profile_*, and the profile that the environment asks for. */
+#include "watch/profile.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/print.h"
+#include "objects/heap.h"
+#include "os/process.h"
+#include "primalloc.h"
+#include "settings/options.h"
+
+static void complain(const char *wrong, size_t length) {
+    char line[256];
+    struct print out = print_to(line, sizeof line - 1);
+    print_text(&out, "primalloc: PRIMALLOC_PROFILE does not take '");
+    print_bytes(&out, wrong, length < 64 ? length : 64);
+    print_text(&out, "': PATH,rate=SIZE,bytes=SIZE,seconds=N,signal=NAME,peak\n");
+    process_write_error(line, out.length);
+}
+
+static PRIM_COLD void begin_from_environment(void) {
+    struct profile_settings settings;
+    const char *wrong;
+    size_t length;
+    if (!profile_settings_read(&settings, options.profile, &wrong, &length)) {
+        complain(wrong, length);
+    } else {
+        profile_start(&settings);
+    }
+}
+
+/* Behind the library's own start, and before its end. */
+__attribute__((constructor(102))) static void start(void) {
+    pthread_atfork(profile_fork_prepare, profile_fork_parent, profile_fork_child);
+    if (heap_read_options() && options.profile) {
+        begin_from_environment();
+    }
+}
+
+__attribute__((destructor(102))) static void finish(void) {
+    profile_exit();
+}
+
+PRIM_EXPORT int prim_profile_start(const char *settings) {
+    struct profile_settings wanted;
+    const char *wrong;
+    size_t length;
+    heap_ensure();
+    if (!profile_settings_read(&wanted, settings ? settings : "", &wrong, &length)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!profile_start(&wanted)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
+}
+
+PRIM_EXPORT void prim_profile_stop(void) {
+    profile_stop();
+}
+
+PRIM_EXPORT int prim_profile_dump(const char *path) {
+    if (!profile_dump(path)) {
+        errno = EIO;
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,32 @@
+/* output_file.h - a file that is complete or not there: written under another name and renamed.
+ *
+ * All calls go through syscall(); nothing allocates; every function keeps errno. Safe in signal
+ * handlers. */
+#ifndef PRIM_OS_OUTPUT_FILE_H
+#define PRIM_OS_OUTPUT_FILE_H
+
+#include "base/compiler.h"
+
+enum { OUTPUT_PATH_SIZE = 1024 };
+
+struct output_file {
+    int descriptor; /* -1: not open */
+    bool has_failed;
+    char path[OUTPUT_PATH_SIZE];
+    char temporary[OUTPUT_PATH_SIZE];
+};
+
+/* False if the file cannot be made, or the path is too long. */
+bool output_file_open(struct output_file *file, const char *path);
+void output_file_write(struct output_file *file, const void *bytes, size_t size);
+
+/* Gives the file its name; false, and there is no such file, if anything went wrong. */
+bool output_file_close(struct output_file *file);
+
+/* Whether there is such a file, written after this time of day (nanoseconds since 1970). */
+bool output_file_is_newer(const char *path, uint64_t time_ns);
+
+/* What a symbolic link leads to, terminated; false if it is none, or does not fit. */
+bool output_link_target(const char *path, char *target, size_t size);
+
+#endif

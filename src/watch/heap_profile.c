@@ -1,0 +1,123 @@
+/* heap_profile.c - see heap_profile.h. */
+#include "watch/heap_profile.h"
+
+#include "base/bits.h"
+#include "os/machine.h"
+
+enum { CALIBRATION_US = 50, HISTORY_TICKS_FIRST = 1 << 21 };
+
+static void add(struct site_sum *sum, double objects, double bytes) {
+    sum->objects += objects;
+    sum->bytes += bytes;
+}
+
+static struct site_sum *bucket_of(struct histogram *histogram, uint64_t value) {
+    return &histogram->buckets[value > 1 ? bits_highest(value - 1) + 1 : 0];
+}
+
+static bool forget_site(struct site *site, void *context) {
+    (void)context;
+    site->allocated = site->live = site->peak = site->base = (struct site_sum){0, 0};
+    site->live_samples = 0;
+    site->peak_number = 0;
+    return true;
+}
+
+PRIM_COLD void heap_profile_start(struct heap_profile *profile) {
+    struct site_table sites = profile->sites;
+    live_table_empty(&profile->blocks);
+    *profile = (struct heap_profile){.sites = sites, .peak_number = 1};
+    site_each(&sites, forget_site, NULL);
+    profile->start_us = machine_clock_us();
+    profile->start_ticks = machine_ticks();
+    profile->history.interval = HISTORY_TICKS_FIRST;
+    profile->history.due = profile->start_ticks;
+    while (machine_clock_us() - profile->start_us < CALIBRATION_US) {}
+    heap_profile_calibrate(profile);
+}
+
+PRIM_COLD void heap_profile_calibrate(struct heap_profile *profile) {
+    uint64_t us = machine_clock_us() - profile->start_us;
+    uint64_t ticks = machine_ticks() - profile->start_ticks;
+    profile->ticks_per_us = (double)(ticks ? ticks : 1) / (double)(us ? us : 1);
+}
+
+static PRIM_COLD void note_history(struct heap_profile *profile, uint64_t now) {
+    struct history *history = &profile->history;
+    if (history->count == HISTORY_MAX) {
+        for (size_t i = 0; i < HISTORY_MAX / 2; i++) {
+            history->points[i] = history->points[2 * i];
+        }
+        history->count = HISTORY_MAX / 2;
+        history->interval *= 2;
+    }
+    history->points[history->count++] = (struct history_point){now, profile->live};
+    history->due = now + history->interval;
+    heap_profile_calibrate(profile);
+}
+
+/* The site is about to change: what it had at the peak is what it has now. */
+static void keep_peak(const struct heap_profile *profile, struct site *site) {
+    site->peak = heap_profile_peak_of(profile, site);
+    site->peak_number = profile->peak_number;
+}
+
+void heap_profile_begin(struct heap_profile *profile, struct live_block *block) {
+    struct site *site = block->site;
+    double objects = block->weight;
+    double bytes = block->weight * (double)block->size;
+    block->born = machine_ticks();
+    if (!live_table_put(&profile->blocks, block)) {
+        profile->lost++;
+        return;
+    }
+    keep_peak(profile, site);
+    add(&site->allocated, objects, bytes);
+    add(&site->live, objects, bytes);
+    site->live_samples++;
+    add(&profile->allocated, objects, bytes);
+    add(&profile->live, objects, bytes);
+    add(bucket_of(&profile->allocated_sizes, block->size), objects, bytes);
+    add(bucket_of(&profile->live_sizes, block->size), objects, bytes);
+    if (profile->live.bytes > profile->peak.bytes) {
+        profile->peak = profile->live;
+        profile->peak_ticks = block->born;
+        profile->peak_number++;
+    }
+    if (block->born >= profile->history.due) {
+        note_history(profile, block->born);
+    }
+}
+
+void heap_profile_end(struct heap_profile *profile, uintptr_t address) {
+    struct live_block block;
+    if (!live_table_take(&profile->blocks, address, &block)) {
+        return;
+    }
+    struct site *site = block.site;
+    double objects = -block.weight;
+    double bytes = -block.weight * (double)block.size;
+    uint64_t now = machine_ticks();
+    double us = (double)(now - block.born) / profile->ticks_per_us;
+    keep_peak(profile, site);
+    add(&site->live, objects, bytes);
+    if (--site->live_samples == 0) {
+        site->live = (struct site_sum){0, 0}; /* without what rounding left */
+    }
+    add(&profile->live, objects, bytes);
+    add(bucket_of(&profile->live_sizes, block.size), objects, bytes);
+    add(bucket_of(&profile->lifetimes, (uint64_t)us + 1), -objects, -bytes);
+    if (now >= profile->history.due) {
+        note_history(profile, now);
+    }
+}
+
+static bool mark_site(struct site *site, void *context) {
+    (void)context;
+    site->base = site->live;
+    return true;
+}
+
+PRIM_COLD void heap_profile_mark(struct heap_profile *profile) {
+    site_each(&profile->sites, mark_site, NULL);
+}

@@ -1,0 +1,247 @@
+/* profile.c - see profile.h. */
+#include "watch/profile.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/print.h"
+#include "objects/sampler.h"
+#include "os/lock.h"
+#include "os/machine.h"
+#include "os/output_file.h"
+#include "os/process.h"
+#include "watch/profile_write.h"
+#include "watch/stack.h"
+#include "watch/thread_label.h"
+
+enum { OWN_FRAMES_MAX = 16, TICKS_BETWEEN_LOOKS = 1 << 24, NUMBER_DIGITS = 4 };
+
+static struct lock profile_lock;         /* (lock: PROFILE) */
+static struct heap_profile profile;      /* (lock: PROFILE) */
+static struct profile_settings settings; /* (lock: PROFILE) of the profile */
+static _Atomic bool is_known;            /* (atomic: hint) there was a start */
+static _Atomic bool is_file_wanted;      /* (atomic: hint) a signal came while the lock was taken */
+static unsigned file_number;             /* (lock: PROFILE) of the next file */
+static double next_bytes;                /* (lock: PROFILE) allocated when the next file is due */
+static uint64_t next_us;                 /* (lock: PROFILE) the same by the clock */
+static uint64_t next_look;               /* (lock: PROFILE) ticks, when the clock is read again */
+static double peak_written;              /* (lock: PROFILE) bytes at the peak of the last file */
+static uint64_t start_ns;                /* (lock: PROFILE) time of day */
+static unsigned process;                 /* (lock: PROFILE) that began the profile */
+static unsigned own_module;              /* (const after the first start) 0: linked in */
+
+/* Text in which %p stands for the process's number. */
+static void print_path(struct print *out, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '%' && i + 1 < length && text[i + 1] == 'p') {
+            print_decimal(out, process_id());
+            i++;
+        } else {
+            print_bytes(out, &text[i], 1);
+        }
+    }
+}
+
+/* Whether the file's plain name may be another process's. */
+static bool is_shared_name(bool is_last) {
+    return !strstr(settings.path, "%p") &&
+           (process != process_id() || (is_last && output_file_is_newer(settings.path, start_ns)));
+}
+
+/* "DIR/NAME.pb.gz" to "DIR/NAME.1234.0001.pb.gz": with the process's number in a fork's child, or
+ * if another process wrote the file meanwhile, and with the file's number unless it is the last. */
+static void name_file(char path[OUTPUT_PATH_SIZE], bool is_last) {
+    const char *given = settings.path;
+    const char *slash = strrchr(given, '/');
+    const char *dot = strrchr(given, '.');
+    const char *compound = strstr(slash ? slash : given, ".pb.gz");
+    const char *end = compound ? compound : dot && dot > slash ? dot : given + strlen(given);
+    struct print out = print_to(path, OUTPUT_PATH_SIZE - 1);
+    print_path(&out, given, (size_t)(end - given));
+    if (is_shared_name(is_last)) {
+        print_text(&out, ".");
+        print_decimal(&out, process_id());
+    }
+    if (!is_last) {
+        print_text(&out, ".");
+        for (unsigned unit = 1000; unit > file_number && unit > 1; unit /= 10) {
+            print_text(&out, "0");
+        }
+        print_decimal(&out, file_number);
+    }
+    print_path(&out, end, strlen(end));
+    path[out.length] = '\0';
+}
+
+static void complain(const char *path) {
+    char line[OUTPUT_PATH_SIZE + 64];
+    struct print out = print_to(line, sizeof line);
+    print_text(&out, "primalloc: cannot write the profile ");
+    print_text(&out, path);
+    print_text(&out, "\n");
+    process_write_error(line, out.length);
+}
+
+/* Under the lock. */
+static PRIM_COLD bool write_file(const char *path, enum profile_event event) {
+    char name[OUTPUT_PATH_SIZE];
+    if (!path) {
+        if (!settings.path[0]) {
+            return false;
+        }
+        name_file(name, event == PROFILE_EXIT);
+        path = name;
+    }
+    heap_profile_calibrate(&profile);
+    bool is_done = profile_write(&profile, path,
+                                 &(struct profile_occasion){event, file_number, settings.rate});
+    file_number++;
+    heap_profile_mark(&profile);
+    if (!is_done) {
+        complain(path);
+    }
+    return is_done;
+}
+
+/* What is due by what has happened. */
+static PRIM_COLD void write_if_due(void) {
+    if (settings.bytes && profile.allocated.bytes >= next_bytes) {
+        next_bytes = profile.allocated.bytes + (double)settings.bytes;
+        write_file(NULL, PROFILE_BYTES);
+    }
+    if (settings.seconds && machine_ticks() >= next_look) {
+        next_look = machine_ticks() + TICKS_BETWEEN_LOOKS;
+        uint64_t now = machine_clock_us();
+        if (now >= next_us) {
+            next_us = now + settings.seconds * 1000000;
+            write_file(NULL, PROFILE_SECONDS);
+        }
+    }
+    if (settings.peak && profile.live.bytes < profile.peak.bytes / 16 * 15 &&
+        profile.peak.bytes > peak_written / 16 * 17) {
+        peak_written = profile.peak.bytes;
+        write_file(NULL, PROFILE_PEAK);
+    }
+}
+
+static void leave(void) {
+    while (load_relaxed(&is_file_wanted)) {
+        store_relaxed(&is_file_wanted, false);
+        write_file(NULL, PROFILE_SIGNAL);
+    }
+    lock_release(&profile_lock, LOCK_PROFILE);
+}
+
+/* The innermost frames are ours as long as they lie in this library; linked into the program, they
+ * cannot be told from its own. */
+static unsigned own_frames(const uint64_t *frames, unsigned count) {
+    unsigned own = 0;
+    while (own_module && own + 1 < count && stack_frame_module(frames[own]) == own_module) {
+        own++;
+    }
+    return own;
+}
+
+static void begin(void *block, const struct sample *sample) {
+    uint64_t frames[SITE_FRAMES_MAX + OWN_FRAMES_MAX];
+    unsigned count = stack_capture_marked(frames, SITE_FRAMES_MAX + OWN_FRAMES_MAX, NULL);
+    unsigned own = own_frames(frames, count);
+    unsigned label = thread_label();
+    count = count - own < SITE_FRAMES_MAX ? count - own : SITE_FRAMES_MAX;
+    lock_acquire(&profile_lock, LOCK_PROFILE);
+    struct live_block live = {.address = (uintptr_t)block,
+                              .site = site_find(&profile.sites, frames + own, count, label, 0),
+                              .size = sample->size,
+                              .weight = sample->weight};
+    if (live.site) {
+        heap_profile_begin(&profile, &live);
+        write_if_due();
+    } else {
+        profile.lost++;
+    }
+    leave();
+}
+
+static void end(void *block) {
+    lock_acquire(&profile_lock, LOCK_PROFILE);
+    heap_profile_end(&profile, (uintptr_t)block);
+    write_if_due();
+    leave();
+}
+
+static struct sampler_user user = {.begin = begin, .end = end};
+
+static void on_signal(int number) {
+    (void)number;
+    int saved_errno = errno;
+    store_relaxed(&is_file_wanted, true);
+    if (lock_try_acquire_unranked(&profile_lock)) {
+        lock_rank_entered(LOCK_PROFILE);
+        leave();
+    }
+    errno = saved_errno;
+}
+
+static void find_own_module(void) {
+    unsigned module = module_find((uintptr_t)&profile_start);
+    own_module = module && module_at(module)->path[0] ? module : 0;
+}
+
+PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
+    stack_prepare();
+    find_own_module();
+    lock_acquire(&profile_lock, LOCK_PROFILE);
+    settings = *wanted;
+    heap_profile_start(&profile);
+    file_number = 0;
+    next_bytes = (double)settings.bytes;
+    next_us = profile.start_us + settings.seconds * 1000000;
+    next_look = 0;
+    peak_written = 0;
+    start_ns = machine_time_ns();
+    process = process_id();
+    store_relaxed(&is_known, true);
+    lock_release(&profile_lock, LOCK_PROFILE);
+    if (wanted->signal) {
+        struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        sigaction(wanted->signal, &action, NULL);
+    }
+    return sampler_start(&user, wanted->rate);
+}
+
+PRIM_COLD void profile_stop(void) {
+    sampler_stop(&user);
+}
+
+PRIM_COLD bool profile_dump(const char *path) {
+    bool is_done = false;
+    if (load_relaxed(&is_known)) {
+        lock_acquire(&profile_lock, LOCK_PROFILE);
+        is_done = write_file(path, PROFILE_CALL);
+        leave();
+    }
+    return is_done;
+}
+
+PRIM_COLD void profile_exit(void) {
+    if (load_relaxed(&is_known)) {
+        lock_acquire(&profile_lock, LOCK_PROFILE);
+        write_file(NULL, PROFILE_EXIT);
+        leave();
+    }
+}
+
+void profile_fork_prepare(void) {
+    lock_acquire_unranked(&profile_lock);
+}
+
+void profile_fork_parent(void) {
+    lock_release_unranked(&profile_lock);
+}
+
+void profile_fork_child(void) {
+    lock_reset(&profile_lock);
+    store_relaxed(&is_file_wanted, false);
+    file_number = 0;
+}

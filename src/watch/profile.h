@@ -1,0 +1,30 @@
+/* profile.h - the heap profiler: samples, with the stacks that they came from, in files.
+ *
+ * One profile a process. Samples come from the sampler, or at a rate of 1 every call from a
+ * watcher. Everything here is under the lock PROFILE, which is held while a file is written: other
+ * threads' samples wait. A signal's handler writes the file itself if it gets the lock at once; if
+ * not, whoever has it does so next. */
+#ifndef PRIM_WATCH_PROFILE_H
+#define PRIM_WATCH_PROFILE_H
+
+#include "watch/profile_settings.h"
+
+/* Begins, and forgets what an earlier profile knew. False without memory. The settings' path is
+ * used until the next start. */
+bool profile_start(const struct profile_settings *settings);
+
+/* No more samples are taken; what is known can still be written. */
+void profile_stop(void);
+
+/* Writes what is known now: to this file, or to the next numbered one if path is NULL. False if
+ * there never was a profile, if there is no path, or if the file could not be written. */
+bool profile_dump(const char *path);
+
+/* At the end of the process. */
+void profile_exit(void);
+
+void profile_fork_prepare(void);
+void profile_fork_parent(void);
+void profile_fork_child(void);
+
+#endif

@@ -1,0 +1,90 @@
+/* profile_settings.c - see profile_settings.h. */
+#include "watch/profile_settings.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "settings/option_value.h"
+
+enum { SIGNALS_MAX = 64 };
+
+struct signal_name {
+    char name[7];
+    uint8_t number;
+};
+
+/* Those that a program may have to spare. */
+static const struct signal_name signal_names[] = {
+    {"usr1", SIGUSR1}, {"usr2", SIGUSR2},   {"hup", SIGHUP}, {"quit", SIGQUIT},
+    {"urg", SIGURG},   {"winch", SIGWINCH}, {"io", SIGIO},   {"prof", SIGPROF},
+};
+
+/* A number with a unit of bytes, if it may have one. */
+static bool read_number(const char *text, size_t length, bool has_unit, uint64_t *number) {
+    uint64_t value = 0;
+    size_t i = 0;
+    for (; i < length && i < 15 && text[i] >= '0' && text[i] <= '9'; i++) {
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    uint64_t factor = i == length ? 1 : has_unit ? size_unit(text + i, length - i) : 0;
+    return i > 0 && factor && !__builtin_mul_overflow(value, factor, number) && *number > 0;
+}
+
+static bool read_signal(const char *text, size_t length, int *number) {
+    uint64_t value;
+    if (read_number(text, length, false, &value)) {
+        *number = (int)value;
+        return value <= SIGNALS_MAX;
+    }
+    if (length > 3 && word_is(text, 3, "sig")) {
+        text += 3;
+        length -= 3;
+    }
+    for (size_t i = 0; i < sizeof signal_names / sizeof signal_names[0]; i++) {
+        if (word_is(text, length, signal_names[i].name)) {
+            *number = signal_names[i].number;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_part(struct profile_settings *settings, const char *part, size_t length) {
+    const char *equals = memchr(part, '=', length);
+    size_t name = equals ? (size_t)(equals - part) : length;
+    const char *value = equals ? equals + 1 : part + length;
+    size_t value_length = (size_t)(part + length - value);
+    if (word_is(part, name, "rate")) {
+        return read_number(value, value_length, true, &settings->rate);
+    }
+    if (word_is(part, name, "bytes")) {
+        return read_number(value, value_length, true, &settings->bytes);
+    }
+    if (word_is(part, name, "seconds")) {
+        return read_number(value, value_length, false, &settings->seconds);
+    }
+    if (word_is(part, name, "signal")) {
+        return read_signal(value, value_length, &settings->signal);
+    }
+    settings->peak = true;
+    return word_is(part, length, "peak") || word_is(part, length, "peak=1");
+}
+
+PRIM_COLD bool profile_settings_read(struct profile_settings *settings, const char *text,
+                                     const char **wrong, size_t *wrong_length) {
+    *settings = (struct profile_settings){.rate = PROFILE_RATE_USUAL};
+    *wrong = text;
+    *wrong_length = strcspn(text, ",");
+    if (*wrong_length >= PROFILE_PATH_SIZE) {
+        return false;
+    }
+    memcpy(settings->path, text, *wrong_length);
+    while ((*wrong)[*wrong_length] == ',') {
+        *wrong += *wrong_length + 1;
+        *wrong_length = strcspn(*wrong, ",");
+        if (!read_part(settings, *wrong, *wrong_length)) {
+            return false;
+        }
+    }
+    return true;
+}

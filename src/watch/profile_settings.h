@@ -1,0 +1,23 @@
+/* profile_settings.h - what a user asks of the heap profiler: "PATH,rate=SIZE,bytes=SIZE,seconds=N,
+ * signal=NAME,peak", each part but the path at will. */
+#ifndef PRIM_WATCH_PROFILE_SETTINGS_H
+#define PRIM_WATCH_PROFILE_SETTINGS_H
+
+#include "base/compiler.h"
+
+enum { PROFILE_PATH_SIZE = 512, PROFILE_RATE_USUAL = 512 << 10 };
+
+struct profile_settings {
+    char path[PROFILE_PATH_SIZE]; /* "": no files but those that are asked for by name */
+    uint64_t rate;                /* mean bytes between samples; 1: every call */
+    uint64_t bytes;               /* a file whenever so many more were allocated; 0: never */
+    uint64_t seconds;             /* a file so often; 0: never */
+    int signal;                   /* that brings a file; 0: none */
+    bool peak;                    /* a file when less is in use than at a new peak */
+};
+
+/* Reads the text. If it is wrong, tells which part is (not terminated) and returns false. */
+bool profile_settings_read(struct profile_settings *settings, const char *text, const char **wrong,
+                           size_t *wrong_length);
+
+#endif

@@ -1,0 +1,89 @@
+/* profile_text.c - see profile_text.h; docs/profile-format.md describes the form. */
+#include "watch/profile_text.h"
+
+#include "base/bits.h"
+#include "base/print.h"
+#include "os/memory.h"
+#include "os/output_file.h"
+#include "os/text_file.h"
+#include "watch/stack.h"
+
+enum { LINE_SIZE = 4096 };
+
+struct writer {
+    struct output_file file;
+    struct text_file maps;
+    struct print line;
+    char text[LINE_SIZE];
+};
+
+static void flush(struct writer *out) {
+    output_file_write(&out->file, out->text, out->line.length);
+    out->line.length = 0;
+}
+
+static void print_count(struct writer *out, double value) {
+    print_decimal(&out->line, value > 0 ? (uint64_t)(value + 0.5) : 0);
+}
+
+static void print_sums(struct writer *out, const struct site_sum *live,
+                       const struct site_sum *allocated) {
+    print_count(out, live->objects);
+    print_text(&out->line, ": ");
+    print_count(out, live->bytes);
+    print_text(&out->line, " [");
+    print_count(out, allocated->objects);
+    print_text(&out->line, ": ");
+    print_count(out, allocated->bytes);
+    print_text(&out->line, "] @");
+}
+
+static bool write_site(struct site *site, void *context) {
+    struct writer *out = context;
+    if (site->allocated.objects > 0) {
+        print_text(&out->line, " ");
+        print_sums(out, &site->live, &site->allocated);
+        for (unsigned i = 0; i < site->frame_count; i++) {
+            print_text(&out->line, " ");
+            print_hexadecimal(&out->line, stack_frame_address(site->frames[i]));
+        }
+        print_text(&out->line, "\n");
+        flush(out);
+    }
+    return true;
+}
+
+static void copy_maps(struct writer *out) {
+    if (!text_file_open(&out->maps, "/proc/self/maps")) {
+        return;
+    }
+    for (int byte; (byte = text_file_byte(&out->maps)) != TEXT_FILE_END;) {
+        out->text[out->line.length++] = (char)byte;
+        if (out->line.length == LINE_SIZE) {
+            flush(out);
+        }
+    }
+    text_file_close(&out->maps);
+}
+
+PRIM_COLD bool profile_text_write(const struct heap_profile *profile, const char *path) {
+    size_t size = bits_round_up(sizeof(struct writer), memory_page_size());
+    struct writer *out = memory_map(size);
+    bool is_done = false;
+    if (out && output_file_open(&out->file, path)) {
+        out->line = print_to(out->text, LINE_SIZE);
+        print_text(&out->line, "heap profile: ");
+        print_sums(out, &profile->live, &profile->allocated);
+        print_text(&out->line, " heapprofile\n");
+        site_each(&profile->sites, write_site, out);
+        print_text(&out->line, "\nMAPPED_LIBRARIES:\n");
+        flush(out);
+        copy_maps(out);
+        flush(out);
+        is_done = output_file_close(&out->file);
+    }
+    if (out) {
+        memory_unmap(out, size);
+    }
+    return is_done;
+}

@@ -1,0 +1,135 @@
+/* profile_write.c - see profile_write.h; docs/profile-format.md says what each fact means. */
+#include "watch/profile_write.h"
+
+#include <string.h>
+
+#include "os/machine.h"
+#include "os/process.h"
+#include "watch/profile_file.h"
+#include "watch/profile_text.h"
+
+static int64_t rounded(double value) {
+    return (int64_t)(value < 0 ? value - 0.5 : value + 0.5);
+}
+
+struct writing {
+    struct profile_file *out;
+    const struct heap_profile *profile;
+};
+
+static bool write_site(struct site *site, void *context) {
+    struct writing *writing = context;
+    struct site_sum peak = heap_profile_peak_of(writing->profile, site);
+    const int64_t values[VIEW_COUNT] = {
+        rounded(site->allocated.objects),
+        rounded(site->allocated.bytes),
+        rounded(site->live.objects),
+        rounded(site->live.bytes),
+        rounded(peak.objects),
+        rounded(peak.bytes),
+        rounded(site->live.objects - site->base.objects),
+        rounded(site->live.bytes - site->base.bytes),
+    };
+    if (values[0]) {
+        profile_file_sample(writing->out, &(struct profile_sample){.frames = site->frames,
+                                                                   .frame_count = site->frame_count,
+                                                                   .values = values,
+                                                                   .value_count = VIEW_COUNT,
+                                                                   .thread = site->thread});
+    }
+    return true;
+}
+
+static void print_triple(struct print *line, uint64_t first, double second, double third) {
+    if (line->text[line->length - 1] != ' ') {
+        print_text(line, " ");
+    }
+    print_decimal(line, first);
+    print_text(line, ":");
+    print_decimal(line, second > 0 ? (uint64_t)rounded(second) : 0);
+    print_text(line, ":");
+    print_decimal(line, third > 0 ? (uint64_t)rounded(third) : 0);
+}
+
+static void write_histogram(struct profile_file *out, enum profile_fact fact,
+                            const struct histogram *histogram) {
+    struct print *line = profile_fact_begin(out, fact);
+    for (unsigned i = 0; i < HISTOGRAM_SIZE; i++) {
+        const struct site_sum *bucket = &histogram->buckets[i];
+        if (rounded(bucket->objects) > 0) {
+            print_triple(line, (uint64_t)1 << i, bucket->objects, bucket->bytes);
+        }
+    }
+    profile_fact_end(out);
+}
+
+static void write_history(struct profile_file *out, const struct heap_profile *profile) {
+    struct print *line = profile_fact_begin(out, FACT_timeline);
+    for (unsigned i = 0; i < profile->history.count; i++) {
+        const struct history_point *point = &profile->history.points[i];
+        print_triple(line, heap_profile_us(profile, point->ticks) / 1000, point->live.bytes,
+                     point->live.objects);
+    }
+    if (profile->history.count < HISTORY_MAX) { /* and this moment */
+        print_triple(line, heap_profile_us(profile, machine_ticks()) / 1000, profile->live.bytes,
+                     profile->live.objects);
+    }
+    profile_fact_end(out);
+}
+
+static void write_identity(struct profile_file *out, const struct profile_occasion *occasion) {
+    static const char events[][8] = {"exit", "peak", "bytes", "seconds", "signal", "call"};
+    print_text(profile_fact_begin(out, FACT_format), "primalloc-heap 1");
+    profile_fact_end(out);
+    profile_file_about(out);
+    struct print *line = profile_fact_begin(out, FACT_event);
+    print_decimal(line, occasion->number);
+    print_text(line, " ");
+    print_text(line, events[occasion->event]);
+    profile_fact_end(out);
+}
+
+static void write_facts(struct profile_file *out, const struct heap_profile *profile,
+                        const struct profile_occasion *occasion) {
+    write_identity(out, occasion);
+    print_decimal(profile_fact_begin(out, FACT_lost), profile->lost);
+    profile_fact_end(out);
+    struct print *line = profile_fact_begin(out, FACT_peak);
+    if (profile->peak_ticks) {
+        print_decimal(line, heap_profile_us(profile, profile->peak_ticks) / 1000);
+        print_text(line, " ");
+        print_decimal(line, (uint64_t)rounded(profile->peak.bytes));
+        print_text(line, " ");
+        print_decimal(line, (uint64_t)rounded(profile->peak.objects));
+    } else {
+        print_text(line, "0 0 0");
+    }
+    profile_fact_end(out);
+    write_history(out, profile);
+    write_histogram(out, FACT_live_sizes, &profile->live_sizes);
+    write_histogram(out, FACT_alloc_sizes, &profile->allocated_sizes);
+    write_histogram(out, FACT_lifetimes, &profile->lifetimes);
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text);
+    size_t end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+PRIM_COLD bool profile_write(const struct heap_profile *profile, const char *path,
+                             const struct profile_occasion *occasion) {
+    if (ends_with(path, ".heap") || ends_with(path, ".txt")) {
+        return profile_text_write(profile, path);
+    }
+    struct writing writing = {profile_file_open(path), profile};
+    if (!writing.out) {
+        return false;
+    }
+    uint64_t duration_us = heap_profile_us(profile, machine_ticks());
+    profile_file_head(writing.out, STRING_alloc_objects, VIEW_COUNT, STRING_inuse_space,
+                      occasion->period, duration_us);
+    site_each(&profile->sites, write_site, &writing);
+    write_facts(writing.out, profile, occasion);
+    return profile_file_close(writing.out);
+}

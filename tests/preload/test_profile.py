@@ -1,0 +1,256 @@
+"""Heap profiles: estimates against what the program itself says, the files against their documented
+format, and every tool that is to read them."""
+
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import pprof
+from harness import require
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PPROF_VERSION = "v0.0.0-20230207041349-798e818bf904"  # Debian 12's Go builds it
+RATE = 16384
+
+
+@pytest.fixture
+def program(fixtures):
+    return fixtures("profile_sites.c")
+
+
+@pytest.fixture
+def symbols(program, harness):
+    return pprof.Symbols(program, lambda command: harness.run(command).stdout.decode())
+
+
+@pytest.fixture
+def profiled(harness, program):
+    """Runs the program; returns what it printed and the directory with the files."""
+
+    def run(settings, *arguments, **options):
+        changes = {"PRIMALLOC_PROFILE": settings}
+        result = harness.run_preloaded([program, *arguments], changes=changes, **options)
+        return json.loads(result.stdout or "{}"), harness.directory
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def google_pprof():
+    """Google's own reader, built from the Go module proxy once for this tree."""
+    directory = ROOT / "build" / "tools"
+    if not (directory / "pprof").exists():
+        require("go")
+        environment = {**os.environ, "GOBIN": str(directory), "GOFLAGS": "-mod=mod"}
+        subprocess.run(["go", "install", f"github.com/google/pprof@{PPROF_VERSION}"], check=True,
+                       env=environment, capture_output=True, timeout=600)
+    return directory / "pprof"
+
+
+def by_site(profile, symbols):
+    """Sums of all values by the innermost function of the program."""
+    sums = {}
+    for sample in profile.samples:
+        names = [name for name in map(symbols.name, sample.frames) if name]
+        if names:
+            site = sums.setdefault(names[0], dict.fromkeys(sample.values, 0))
+            for view, value in sample.values.items():
+                site[view] += value
+    return sums
+
+
+def sigma_of(objects, mean_size, rate):
+    """Standard deviation of an estimated number of objects, as a share of it: each of n objects is
+    seen with probability p and then counts 1/p."""
+    p = 1 - math.exp(-mean_size / rate)
+    return math.sqrt((1 - p) / p / objects)
+
+
+def test_estimates_are_near_the_truth(profiled, symbols):
+    truth, directory = profiled(f"h.pb.gz,rate={RATE}", 60000)
+    profile = pprof.Profile(directory / "h.pb.gz")
+    sites = by_site(profile, symbols)
+    for name, (objects, size, live_objects, live_size) in truth.items():
+        if name == "site_mixed":
+            continue  # two sizes: below, by bytes
+        for seen, true, count in ((sites[name]["alloc_space"], size, objects),
+                                  (sites[name]["inuse_space"], live_size, live_objects)):
+            sigma = sigma_of(count, true / count, RATE)
+            assert abs(seen / true - 1) < 5 * sigma + 0.001, (name, seen, true, sigma)
+        assert abs(sites[name]["alloc_objects"] / objects - 1) < 5 * sigma_of(
+            objects, size / objects, RATE) + 0.001
+    assert abs(sites["site_mixed"]["alloc_space"] / truth["site_mixed"][1] - 1) < 0.15
+    total = sum(row[1] for row in truth.values())
+    assert abs(profile.total("alloc_space") / total - 1) < 0.1
+
+
+def test_the_mean_of_many_runs_is_the_truth(profiled, symbols):
+    sums, runs = {}, 40
+    for _ in range(runs):
+        truth, directory = profiled(f"h.pb.gz,rate={RATE}", 3000)
+        for name, site in by_site(pprof.Profile(directory / "h.pb.gz"), symbols).items():
+            sums.setdefault(name, []).append(site["alloc_space"])
+    for name, (objects, size, _, _) in truth.items():
+        mean = sum(sums[name]) / runs
+        sigma = sigma_of(objects * runs, 40 if name == "site_mixed" else size / objects, RATE)
+        assert abs(mean / size - 1) < 4.5 * sigma, (name, mean, size, sigma)
+
+
+def test_the_file_is_as_documented(profiled, symbols, program):
+    _, directory = profiled(f"h.pb.gz,rate={RATE}", 2000, "free")
+    profile = pprof.Profile(directory / "h.pb.gz")
+    assert profile.types == pprof.VIEWS
+    assert profile.shown == "inuse_space" and profile.period == RATE
+    assert profile.time_ns > 1.7e18 and 0 < profile.duration_ns < 60e9
+    assert profile.facts["format"] == "primalloc-heap 1"
+    assert profile.facts["library"] == (ROOT / "VERSION").read_text().strip()
+    assert re.fullmatch(r"\d+ profile_sites", profile.facts["program"])
+    assert profile.facts["event"] == "0 exit" and profile.facts["lost"] == "0"
+    first = profile.mappings[1]
+    assert first.path == str(program) and len(first.build_id) == 40
+    for sample in profile.samples:
+        assert sample.values["alloc_space"] > 0 and sample.labels == {"thread": "profile_sites"}
+        assert sample.frames[-1].mapping == first  # _start
+        for frame in sample.frames:
+            assert frame.mapping.start <= frame.address < frame.mapping.limit
+            assert "libprimalloc" not in frame.mapping.path
+    times = [point[0] for point in profile.triples("timeline")]
+    assert times == sorted(times) and 1 <= len(times) <= 512
+    _, peak_bytes, _ = map(int, profile.facts["peak"].split())
+    assert max(point[1] for point in profile.triples("timeline")) <= peak_bytes
+    assert profile.total("peak_space") == pytest.approx(peak_bytes, abs=len(profile.samples))
+    for fact, view in (("alloc_sizes", "alloc"),):
+        for unit, column in (("objects", 1), ("space", 2)):
+            total = sum(triple[column] for triple in profile.triples(fact))
+            assert total == pytest.approx(profile.total(f"{view}_{unit}"), abs=200)
+    assert profile.total("inuse_space") < profile.total("peak_space") / 2  # the kept ones are freed
+    assert profile.total("growth_space") == profile.total("inuse_space")
+
+
+def test_threads_are_told_apart(profiled):
+    _, directory = profiled(f"h.pb.gz,rate={RATE}", 10, "threads")
+    profile = pprof.Profile(directory / "h.pb.gz")
+    seen = {}
+    for sample in profile.samples:
+        name = sample.labels["thread"]
+        seen[name] = seen.get(name, 0) + sample.values["alloc_space"]
+    for name in ("first-thread", "second-thread"):
+        assert seen[name] == pytest.approx(20000 * 300, rel=0.3)
+
+
+def test_a_forked_child_goes_on_in_a_file_of_its_own(profiled, symbols):
+    _, directory = profiled("h.pb.gz,rate=1K", 600, "fork")
+    parent = pprof.Profile(directory / "h.pb.gz")
+    children = [path for path in directory.glob("h.*.pb.gz")]
+    assert len(children) == 1
+    child = pprof.Profile(children[0])
+    assert child.facts["program"].split()[0] == children[0].name.split(".")[1]
+    large = [by_site(profile, symbols)["site_large"]["alloc_objects"]
+             for profile in (parent, child)]
+    assert large[1] == large[0] + 1  # what was before the fork, and one more
+    assert child.total("inuse_space") == pytest.approx(parent.total("inuse_space"), rel=0.05)
+
+
+def test_files_by_signal_by_bytes_and_at_peaks(profiled):
+    _, directory = profiled("h.pb.gz,rate=4K,signal=USR2", 3000, "signal", "signal")
+    events = [pprof.Profile(directory / name).facts["event"]
+              for name in ("h.0000.pb.gz", "h.0001.pb.gz", "h.pb.gz")]
+    assert events == ["0 signal", "1 signal", "2 exit"]
+    assert pprof.Profile(directory / "h.pb.gz").total("growth_space") < 20000
+    _, directory = profiled("b.pb.gz,rate=4K,bytes=2M", 3000)
+    files = sorted(directory.glob("b.0*.pb.gz"))
+    assert len(files) >= 3
+    profiles = [pprof.Profile(path) for path in files]
+    assert all(profile.facts["event"].endswith(" bytes") for profile in profiles)
+    growth = profiles[1].total("growth_space")
+    lived = [profile.total("inuse_space") for profile in profiles]
+    assert growth == pytest.approx(lived[1] - lived[0], abs=100)
+    _, directory = profiled("p.pb.gz,rate=4K,peak", 3000, "free")
+    peaks = [pprof.Profile(path) for path in directory.glob("p.0*.pb.gz")]
+    assert peaks and all(profile.facts["event"].endswith(" peak") for profile in peaks)
+
+
+def test_two_processes_do_not_overwrite_each_other(harness, program):
+    command = ["bash", "-c", f"{program} 100 >/dev/null; {program} 100 >/dev/null; true"]
+    for settings in ("h.%p.pb.gz,rate=4K", "h.pb.gz,rate=4K"):
+        harness.run_preloaded(command, changes={"PRIMALLOC_PROFILE": settings})
+    own = list(harness.directory.glob("h.*.pb.gz"))
+    # The last command's file, and beside it that of the shell, which had begun before.
+    assert (harness.directory / "h.pb.gz").exists() and len(own) == 4
+    for path in own:
+        assert pprof.Profile(path).facts["program"].split()[0] == path.name.split(".")[1]
+    assert not list(harness.directory.glob("*.part"))
+
+
+@pytest.mark.parametrize("settings, wrong", [
+    ("h.pb.gz,rat=5", "'rat=5'"), ("h.pb.gz,rate=", "'rate='"),
+    ("h.pb.gz,signal=NO", "'signal=NO'"),
+])
+def test_wrong_settings_get_one_line(harness, settings, wrong):
+    result = harness.run_preloaded(["true"], changes={"PRIMALLOC_PROFILE": settings})
+    lines = result.stderr.decode().splitlines()
+    assert len(lines) == 1 and wrong in lines[0]
+    assert not list(harness.directory.iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_named(harness):
+    settings = {"PRIMALLOC_PROFILE": "/nonexistent/h.pb.gz"}
+    result = harness.run_preloaded(["true"], changes=settings)
+    assert result.stderr.decode() == "primalloc: cannot write the profile /nonexistent/h.pb.gz\n"
+
+
+def test_python_has_whole_stacks(harness, tmp_path):
+    """Debian's python3 has no frame pointers."""
+    script = tmp_path / "work.py"
+    script.write_text("import json\nx = [json.dumps([i] * 100) for i in range(30000)]\n")
+    settings = {"PRIMALLOC_PROFILE": "h.pb.gz,rate=64K"}
+    harness.run_preloaded(["/usr/bin/python3", script], changes=settings)
+    profile = pprof.Profile(harness.directory / "h.pb.gz")
+    main = profile.mappings[1]
+    assert os.path.realpath("/usr/bin/python3") == os.path.realpath(main.path)
+    whole = [sample for sample in profile.samples
+             if sample.frames[-1].mapping == main or len(sample.frames) == 127]
+    assert len(profile.samples) > 20
+    assert len(whole) >= 0.99 * len(profile.samples)
+    assert max(len(sample.frames) for sample in profile.samples) > 15
+
+
+def test_google_pprof_reads_it(profiled, harness, google_pprof, program):
+    require("dot")
+    profiled(f"a.pb.gz,rate={RATE}", 3000)
+    profiled(f"b.pb.gz,rate={RATE}", 9000)
+
+    def run(*arguments):
+        environment = harness.environment(PPROF_TMPDIR=str(harness.directory))
+        return harness.run([google_pprof, *arguments], environment=environment).stdout.decode()
+
+    top = run("-top", "-sample_index=alloc_space", "a.pb.gz")
+    assert "site_medium" in top and "site_large" in top and "Type: alloc_space" in top
+    assert "site_large" in run("-top", "a.pb.gz")
+    assert run("-svg", "a.pb.gz").count("<svg") == 1
+    difference = run("-top", "-sample_index=alloc_space", "-diff_base", "a.pb.gz", "b.pb.gz")
+    assert re.search(r"B .*site_medium", difference)
+    assert "primalloc-heap 1" in run("-comments", "a.pb.gz")
+    lines = run("-list", "site_large", "a.pb.gz") if shutil.which("addr2line") else "site_large"
+    assert "site_large" in lines
+
+
+@pytest.mark.parametrize("name", ["h.heap", "h.txt"])
+def test_the_older_form_is_read_by_both(profiled, harness, program, google_pprof, name):
+    require("jeprof")
+    truth, directory = profiled(f"{name},rate=1K", 3000)
+    text = (directory / name).read_text()
+    assert re.match(r"heap profile: \d+: \d+ \[\d+: \d+\] @ heapprofile\n", text)
+    assert "\nMAPPED_LIBRARIES:\n" in text and str(program) in text
+    shown = harness.run(["jeprof", "--text", "--alloc_space", program, name]).stdout.decode()
+    total = float(re.search(r"Total: ([\d.]+) B|Total: ([\d.]+) MB", shown)[0].split()[1])
+    assert total * 2**20 == pytest.approx(sum(row[1] for row in truth.values()), rel=0.15)
+    assert "site_medium" in shown
+    assert "site_medium" in harness.run(
+        [google_pprof, "-top", "-sample_index=alloc_space", program, name]).stdout.decode()

@@ -1,0 +1,70 @@
+#include "watch/profile_settings.h"
+
+#include <signal.h>
+
+#include "unit/unit.h"
+
+static struct profile_settings settings;
+
+static bool read_settings(const char *text) {
+    const char *wrong;
+    size_t length;
+    return profile_settings_read(&settings, text, &wrong, &length);
+}
+
+static void a_path_is_enough(void **state) {
+    (void)state;
+    assert_true(read_settings("/tmp/a.pb.gz"));
+    assert_string_equal(settings.path, "/tmp/a.pb.gz");
+    assert_int_equal(settings.rate, 512 << 10);
+    assert_int_equal(settings.bytes + settings.seconds + (unsigned)settings.signal + settings.peak,
+                     0);
+    assert_true(read_settings(""));
+    assert_string_equal(settings.path, "");
+}
+
+static void everything_at_once(void **state) {
+    (void)state;
+    assert_true(read_settings("x,rate=1M,bytes=2G,seconds=30,signal=USR2,peak"));
+    assert_string_equal(settings.path, "x");
+    assert_int_equal(settings.rate, 1 << 20);
+    assert_int_equal(settings.bytes, (uint64_t)2 << 30);
+    assert_int_equal(settings.seconds, 30);
+    assert_int_equal(settings.signal, SIGUSR2);
+    assert_true(settings.peak);
+    assert_true(read_settings(",signal=SIGHUP,rate=1"));
+    assert_int_equal(settings.signal, SIGHUP);
+    assert_int_equal(settings.rate, 1);
+    assert_true(read_settings(",signal=34"));
+    assert_int_equal(settings.signal, 34);
+}
+
+static void what_is_wrong_is_named(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "a,rate=0", "a,rate=x",     "a,rate=",        "a,rate",      "a,b",
+        "a,",       "a,seconds=1K", "a,signal=KILL9", "a,signal=65", "a,rate=99999999999999T",
+        "a,peak=2"};
+    for (unsigned i = 0; i < ARRAY_LENGTH(texts); i++) {
+        const char *wrong = NULL;
+        size_t length = 99;
+        assert_false(profile_settings_read(&settings, texts[i], &wrong, &length));
+        assert_ptr_equal(wrong, texts[i] + 2);
+        assert_int_equal(length, strlen(texts[i]) - 2);
+    }
+    static char path[PROFILE_PATH_SIZE + 1];
+    memset(path, 'p', PROFILE_PATH_SIZE);
+    assert_false(read_settings(path));
+    path[PROFILE_PATH_SIZE - 1] = '\0';
+    assert_true(read_settings(path));
+}
+
+int main(void) {
+    expect_allocator();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_path_is_enough),
+        cmocka_unit_test(everything_at_once),
+        cmocka_unit_test(what_is_wrong_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
