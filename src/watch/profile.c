@@ -11,6 +11,7 @@
 #include "os/machine.h"
 #include "os/output_file.h"
 #include "os/process.h"
+#include "watch/profile_exact.h"
 #include "watch/profile_write.h"
 #include "watch/stack.h"
 #include "watch/thread_label.h"
@@ -143,17 +144,17 @@ static unsigned own_frames(const uint64_t *frames, unsigned count) {
     return own;
 }
 
-static void begin(void *block, const struct sample *sample) {
+void profile_record(void *block, size_t size, double weight, const void *caller) {
     uint64_t frames[SITE_FRAMES_MAX + OWN_FRAMES_MAX];
-    unsigned count = stack_capture_marked(frames, SITE_FRAMES_MAX + OWN_FRAMES_MAX, NULL);
+    unsigned count = stack_capture_marked(frames, SITE_FRAMES_MAX + OWN_FRAMES_MAX, caller);
     unsigned own = own_frames(frames, count);
-    unsigned label = thread_label();
+    unsigned label = caller ? thread_label_soon() : thread_label();
     count = count - own < SITE_FRAMES_MAX ? count - own : SITE_FRAMES_MAX;
     lock_acquire(&profile_lock, LOCK_PROFILE);
     struct live_block live = {.address = (uintptr_t)block,
                               .site = site_find(&profile.sites, frames + own, count, label, 0),
-                              .size = sample->size,
-                              .weight = sample->weight};
+                              .size = size,
+                              .weight = weight};
     if (live.site) {
         heap_profile_begin(&profile, &live);
         write_if_due();
@@ -163,14 +164,18 @@ static void begin(void *block, const struct sample *sample) {
     leave();
 }
 
-static void end(void *block) {
+void profile_forget(void *block) {
     lock_acquire(&profile_lock, LOCK_PROFILE);
     heap_profile_end(&profile, (uintptr_t)block);
     write_if_due();
     leave();
 }
 
-static struct sampler_user user = {.begin = begin, .end = end};
+static void begin(void *block, const struct sample *sample) {
+    profile_record(block, sample->size, sample->weight, NULL);
+}
+
+static struct sampler_user user = {.begin = begin, .end = profile_forget};
 
 static void on_signal(int number) {
     (void)number;
@@ -207,11 +212,18 @@ PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
         sigaction(wanted->signal, &action, NULL);
     }
+    if (wanted->rate == 1) {
+        sampler_stop(&user);
+        profile_exact_start();
+        return true;
+    }
+    profile_exact_stop();
     return sampler_start(&user, wanted->rate);
 }
 
 PRIM_COLD void profile_stop(void) {
     sampler_stop(&user);
+    profile_exact_stop();
 }
 
 PRIM_COLD bool profile_dump(const char *path) {

@@ -20,6 +20,11 @@ void profile_stop(void);
  * there never was a profile, if there is no path, or if the file could not be written. */
 bool profile_dump(const char *path);
 
+/* A block begins and ends. The caller is where its allocation returns to, if that is known: frames
+ * before it are the library's. */
+void profile_record(void *block, size_t size, double weight, const void *caller);
+void profile_forget(void *block);
+
 /* At the end of the process. */
 void profile_exit(void);
 

@@ -133,6 +133,15 @@ def test_the_file_is_as_documented(profiled, symbols, program):
     assert profile.total("growth_space") == profile.total("inuse_space")
 
 
+def test_exact_mode_is_exact(profiled, symbols):
+    truth, directory = profiled("h.pb.gz,rate=1", 2000)
+    profile = pprof.Profile(directory / "h.pb.gz")
+    views = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
+    sites = by_site(profile, symbols)
+    assert profile.period == 1
+    assert {name: [sites[name][view] for view in views] for name in truth} == truth
+
+
 def test_threads_are_told_apart(profiled):
     _, directory = profiled(f"h.pb.gz,rate={RATE}", 10, "threads")
     profile = pprof.Profile(directory / "h.pb.gz")
