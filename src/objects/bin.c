@@ -40,20 +40,24 @@ void bin_grow(struct thread_cache *cache, unsigned object_class) {
     }
 }
 
-unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list) {
-    unsigned count = cache->spare_count[object_class];
-    if (count) {
-        *list = bin_take_spare(cache, object_class);
-        return count;
-    }
+unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list) {
     unsigned wanted = (unsigned)bits_max(cache->capacity[object_class], 1);
-    count = slab_acquire(thread_cache_shard(), object_class, wanted, list);
+    unsigned count = slab_acquire(thread_cache_shard(), object_class, wanted, list);
     cache->only_freed[object_class] = 0;
     if (count && (size_classes[object_class].size <= REFILL_GROWTH_SIZE ||
                   cache->capacity[object_class] == 0)) {
         bin_grow(cache, object_class);
     }
     return count;
+}
+
+unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list) {
+    unsigned count = cache->spare_count[object_class];
+    if (count) {
+        *list = bin_take_spare(cache, object_class);
+        return count;
+    }
+    return bin_take_fresh(cache, object_class, list);
 }
 
 void bin_flush(struct thread_cache *cache, unsigned object_class) {

@@ -20,7 +20,7 @@ PRIM_INLINE bool bin_is_marked(const uint64_t *bits, unsigned index) {
 
 /* Whether the bin's head is handed out by count: see thread_sampler.h. */
 PRIM_INLINE bool bin_is_counted(const struct thread_cache *cache, unsigned object_class) {
-    return PRIM_UNLIKELY(cache->is_sampling) && object_class > SMALL_CLASS_LAST;
+    return object_class > SMALL_CLASS_LAST && object_class <= cache->counted_last;
 }
 
 PRIM_INLINE unsigned bin_head_length(const struct thread_cache *cache, unsigned object_class) {
@@ -65,7 +65,8 @@ PRIM_INLINE void bin_begin_use(struct thread_cache *cache, unsigned object_class
     }
 }
 
-/* The spare, or blocks from the slabs; returns how many, 0 without memory. */
+/* Blocks from the slabs; returns how many, 0 without memory. Or the spare, if there is one. */
+unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list);
 unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list);
 
 /* Gives head and spare back to the slabs; a counted head stays. */

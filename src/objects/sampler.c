@@ -70,27 +70,43 @@ PRIM_COLD uint64_t sampler_draw(uint64_t *random, double mean, size_t counted_si
     return (uint64_t)(-logarithm(throw_unit(random)) * mean / (double)counted_size);
 }
 
-static size_t interval_of(unsigned index) {
+static size_t greatest_wanted(const struct sampler_user *user) {
+    return user->size_max ? user->size_max : SIZE_MAX;
+}
+
+/* 0 if the user does not want such a size, or there is none. */
+static size_t interval_of(unsigned index, size_t counted_size) {
     struct sampler_user *user = load_acquire(&users[index]); /* order pair: sampler user */
-    return user ? load_relaxed(&user->interval) : 0;
+    bool is_wanted = user && counted_size <= greatest_wanted(user);
+    return is_wanted ? load_relaxed(&user->interval) : 0;
+}
+
+PRIM_COLD size_t sampler_size_max(void) {
+    size_t most = 0;
+    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+        if (interval_of(i, 0)) {
+            most = bits_max(most, greatest_wanted(load_relaxed(&users[i])));
+        }
+    }
+    return most;
 }
 
 /* The mean of the users from this one on. */
-static PRIM_COLD double mean_from(unsigned index) {
+static PRIM_COLD double mean_from(unsigned index, size_t counted_size) {
     double rate = 0;
     for (; index < SAMPLER_USERS_MAX; index++) {
-        size_t interval = interval_of(index);
+        size_t interval = interval_of(index, counted_size);
         rate += interval ? 1 / (double)interval : 0;
     }
     return rate > 0 ? 1 / rate : 0;
 }
 
-PRIM_COLD double sampler_mean(void) {
-    return mean_from(0);
+PRIM_COLD double sampler_mean(size_t counted_size) {
+    return mean_from(0, counted_size);
 }
 
 PRIM_COLD bool sampler_chooses(uint64_t *random, size_t counted_size) {
-    double mean = sampler_mean();
+    double mean = sampler_mean(counted_size);
     return mean > 0 && throw_unit(random) <= sampler_probability(counted_size, mean);
 }
 
@@ -99,10 +115,10 @@ PRIM_COLD bool sampler_chooses(uint64_t *random, size_t counted_size) {
 static PRIM_COLD unsigned choose_users(uint64_t *random, size_t counted_size) {
     unsigned chosen = 0;
     for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
-        size_t interval = interval_of(i);
+        size_t interval = interval_of(i, counted_size);
         if (interval) {
             double p = sampler_probability(counted_size, (double)interval);
-            double any = chosen ? 1 : sampler_probability(counted_size, mean_from(i));
+            double any = chosen ? 1 : sampler_probability(counted_size, mean_from(i, counted_size));
             chosen |= (unsigned)(throw_unit(random) * any <= p) << i;
         }
     }

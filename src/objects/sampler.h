@@ -49,6 +49,7 @@ struct sample {
 /* Static; its functions are called with no lock held, by any thread, and must not allocate. */
 struct sampler_user {
     _Atomic size_t interval; /* (atomic: hint) mean bytes between samples; 0: none are wanted */
+    size_t size_max;         /* counted sizes above are not wanted; 0: all are */
 
     /* A block of the user's own for this sample, or NULL. May be NULL itself. */
     void *(*place)(const struct sample *sample);
@@ -78,8 +79,11 @@ PRIM_INLINE bool sampler_was_started(void) {
 bool sampler_start(struct sampler_user *user, size_t interval);
 void sampler_stop(struct sampler_user *user);
 
-/* Mean bytes between samples of anybody; 0 while nobody wants any. */
-double sampler_mean(void);
+/* Mean bytes between samples of anybody who wants this size; 0 if nobody does. */
+double sampler_mean(size_t counted_size);
+
+/* The greatest size that anybody wants; 0 while nobody wants any. */
+size_t sampler_size_max(void);
 
 /* The next number of a generator; its state may be anything. */
 uint64_t sampler_random(uint64_t *state);

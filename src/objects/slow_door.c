@@ -90,7 +90,7 @@ static void *allocate_unsampled(struct thread_cache *cache, unsigned object_clas
     if (!cache) {
         return allocate_from_slabs(object_class);
     }
-    if (PRIM_UNLIKELY(cache->is_sampling)) {
+    if (PRIM_UNLIKELY(object_class <= cache->counted_last)) {
         return thread_sampler_pop(cache, object_class, alignment);
     }
     return pop(cache, object_class);
@@ -195,7 +195,9 @@ static void release_large(void *block) {
 }
 
 PRIM_NOINLINE void release_slow(void *block) {
-    release_slower(block, __builtin_return_address(0));
+    if (!thread_sampler_release(thread_cache_visible, span_class_of(block), block)) {
+        release_slower(block, __builtin_return_address(0));
+    }
 }
 
 PRIM_NOINLINE void release_slower(void *block, const void *caller) {

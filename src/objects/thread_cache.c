@@ -216,12 +216,10 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
 }
 
 void thread_cache_flush(struct thread_cache *cache) {
-    if (PRIM_UNLIKELY(cache->is_sampling)) {
-        thread_sampler_flush(cache);
-    }
     for (unsigned word = 0; word < 2; word++) {
         for (uint64_t bits = cache->in_use[word]; bits; bits &= bits - 1) {
             unsigned object_class = word * 64 + bits_lowest(bits);
+            thread_sampler_flush(cache, object_class);
             bin_flush(cache, object_class);
             bin_set_capacity(cache, object_class, 0);
         }
@@ -355,7 +353,7 @@ static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
     totals->slow_events += cache->slow_events;
     for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
         int32_t capacity = cache->capacity[object_class];
-        bool is_counted = cache->is_sampling && object_class > SMALL_CLASS_LAST;
+        bool is_counted = object_class > SMALL_CLASS_LAST && object_class <= cache->counted_last;
         int32_t count = capacity && !is_counted ? capacity - cache->room[object_class] : 0;
         totals->blocks[object_class] += (uint32_t)(count > 0 ? count : 0) +
                                         cache->spare_count[object_class] +

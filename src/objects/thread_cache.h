@@ -38,6 +38,7 @@ struct thread_cache {
     uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) bin of each small size */
     bool is_young;                      /* (owner) class_of knows powers of two only */
     bool is_sampling;                   /* (owner) class_of names the second bins */
+    uint8_t counted_last;               /* (owner) the last class that is sampled; 0: none */
     unsigned sampler_round;             /* (owner) the one that it was last set up for */
     struct thread_sampler *sampler;     /* (owner) NULL until the thread first samples */
     uint8_t marks;                      /* (owner) one bit a rank of watchers: it is inside */

@@ -10,14 +10,13 @@
 
 enum {
     NO_ROOM = INT32_MIN / 2, /* however much is popped, the bin looks full to free */
-    LIST_PART = 4,           /* a list shorter than this part of the capacity is not worth taking */
+    LIST_PART = 2,           /* a list shorter than this part of the capacity is not worth taking */
 };
 
 #define UNDRAWN UINT64_MAX
 
 struct thread_sampler {
     uint64_t random;                 /* (owner) state of the generator */
-    double mean;                     /* (owner) bytes between samples of anybody */
     uint64_t left[CLASS_COUNT + 1];  /* (owner) blocks behind the bin's that go out unsampled */
     uint16_t given[CLASS_COUNT + 1]; /* (owner) blocks that the bin was filled with */
     int32_t seen[CLASS_COUNT + 1];   /* (owner) the bin's room at the last collection */
@@ -34,50 +33,53 @@ static void seed_anew(struct thread_sampler *sampler) {
     sampler_random(&sampler->random);
 }
 
-static PRIM_NOINLINE void reset_bin(struct thread_cache *cache, unsigned object_class) {
+void thread_sampler_flush(struct thread_cache *cache, unsigned object_class) {
     unsigned bin = counted_bin(object_class);
-    void *list = cache->head[bin];
-    cache->head[bin] = NULL;
-    cache->room[bin] = NO_ROOM;
-    cache->sampler->given[object_class] = 0;
-    cache->sampler->left[object_class] = UNDRAWN;
-    if (list) {
-        slab_release(object_class, list);
-    }
-}
-
-PRIM_COLD void thread_sampler_flush(struct thread_cache *cache) {
-    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        reset_bin(cache, object_class);
+    if (object_class <= cache->counted_last && cache->sampler->given[object_class]) {
+        void *list = cache->head[bin];
+        cache->head[bin] = NULL;
+        cache->room[bin] = NO_ROOM;
+        cache->sampler->given[object_class] = 0;
+        if (list) {
+            slab_release(object_class, list);
+        }
     }
 }
 
 PRIM_COLD void thread_sampler_collect(struct thread_cache *cache, unsigned object_class) {
     int32_t room = cache->room[counted_bin(object_class)];
     if (cache->sampler->seen[object_class] == room) {
-        reset_bin(cache, object_class);
+        thread_sampler_flush(cache, object_class);
     }
     cache->sampler->seen[object_class] = room;
 }
 
+static void forget_draws(struct thread_sampler *sampler) {
+    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+        sampler->left[object_class] = UNDRAWN;
+    }
+}
+
 static PRIM_COLD void adopt(struct thread_cache *cache, unsigned round) {
-    double mean = sampler_mean();
+    size_t most = sampler_size_max();
     thread_cache_flush(cache); /* from here on all bins are empty, and capacities 0 */
     cache->sampler_round = round;
-    if (mean > 0 && !cache->sampler) {
+    if (most && !cache->sampler) {
         cache->sampler = metadata_allocate(sizeof *cache->sampler, PRIM_CACHE_LINE);
         if (cache->sampler) {
             seed_anew(cache->sampler);
         }
     }
-    cache->is_sampling = mean > 0 && cache->sampler;
+    cache->is_sampling = most && cache->sampler;
+    cache->counted_last = 0;
     if (cache->is_sampling) {
-        cache->sampler->mean = mean;
-        thread_sampler_flush(cache);
-    } else {
-        for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-            cache->room[counted_bin(object_class)] = 0;
-        }
+        size_t last = size_class_of(bits_clamp(most, SMALL_SIZE_MAX, MEDIUM_SIZE_MAX));
+        cache->counted_last = (uint8_t)last;
+        forget_draws(cache->sampler);
+    }
+    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+        bool is_counted = object_class <= cache->counted_last;
+        cache->room[counted_bin(object_class)] = is_counted ? NO_ROOM : 0;
     }
     thread_cache_fill_table(cache);
 }
@@ -93,11 +95,13 @@ void thread_sampler_adopt(struct thread_cache *cache) {
 static bool is_due(struct thread_cache *cache, unsigned object_class) {
     struct thread_sampler *sampler = cache->sampler;
     uint64_t *left = &sampler->left[object_class];
-    if (cache->head[counted_bin(object_class)]) {
+    if (object_class > cache->counted_last || cache->head[counted_bin(object_class)]) {
         return false;
     }
     if (*left == UNDRAWN) {
-        *left = sampler_draw(&sampler->random, sampler->mean, size_classes[object_class].size);
+        size_t size = size_classes[object_class].size;
+        double mean = sampler_mean(size);
+        *left = mean > 0 ? sampler_draw(&sampler->random, mean, size) : UNDRAWN - 1;
     }
     if (*left) {
         return false;
@@ -139,8 +143,11 @@ PRIM_COLD void *thread_sampler_allocate(struct thread_cache *cache, unsigned obj
 
 PRIM_COLD void thread_sampler_see_large(void *block, size_t size, size_t alignment) {
     struct sample sample = {size, alignment, size, 0};
-    struct thread_cache *cache = thread_cache_own();
     uint64_t own;
+    if (size > sampler_size_max()) {
+        return;
+    }
+    struct thread_cache *cache = thread_cache_own();
     uint64_t *random = generator(cache, &own);
     if (sampler_chooses(random, size)) {
         sampler_begin_large(random, block, sample);
@@ -157,34 +164,44 @@ static PRIM_COLD void *cut(void *list, uint64_t count) {
     return rest;
 }
 
-/* Takes blocks for a counted bin from where free puts them, else from the slabs. */
-static unsigned take_list(struct thread_cache *cache, unsigned object_class, void **list) {
-    unsigned length = 0;
-    if (object_class <= SMALL_CLASS_LAST) {
-        length = bin_head_length(cache, object_class);
-    }
-    unsigned count = 0;
-    if (length == 0 || length < cache->capacity[object_class] / LIST_PART) {
-        count = bin_take_list(cache, object_class, list);
-    }
-    if (count == 0 && length) {
-        count = length;
-        *list = cache->head[object_class];
-        cache->head[object_class] = NULL;
-        cache->room[object_class] = cache->capacity[object_class];
-    }
+static unsigned take_head(struct thread_cache *cache, unsigned object_class, void **list) {
+    unsigned count = bin_head_length(cache, object_class);
+    *list = cache->head[object_class];
+    cache->head[object_class] = NULL;
+    cache->room[object_class] = cache->capacity[object_class];
     return count;
 }
 
-/* Where the list came from there is nothing now. */
+/* Takes blocks for a counted bin from where free puts them. Each list costs a slow event, so short
+ * ones are left to grow as long as there is another one, or the slabs have blocks. */
+static unsigned take_list(struct thread_cache *cache, unsigned object_class, void **list) {
+    bool has_head = object_class <= SMALL_CLASS_LAST && cache->head[object_class];
+    unsigned least = cache->capacity[object_class] / LIST_PART;
+    unsigned count = 0;
+    if (has_head && bin_head_length(cache, object_class) >= least) {
+        return take_head(cache, object_class, list);
+    }
+    if (cache->spare_count[object_class] < bits_max(least, 1)) {
+        count = bin_take_fresh(cache, object_class, list);
+    }
+    if (count == 0 && cache->spare[object_class]) {
+        count = cache->spare_count[object_class];
+        *list = bin_take_spare(cache, object_class);
+    }
+    return count == 0 && has_head ? take_head(cache, object_class, list) : count;
+}
+
+/* Puts what is left of a list where there is nothing, else back to the slabs. */
 static void put_back(struct thread_cache *cache, unsigned object_class, void *list,
                      unsigned count) {
     if (!cache->spare[object_class]) {
         cache->spare[object_class] = list;
         cache->spare_count[object_class] = (uint16_t)count;
-    } else {
+    } else if (!cache->head[object_class] && object_class <= SMALL_CLASS_LAST) {
         cache->head[object_class] = list;
         cache->room[object_class] = cache->capacity[object_class] - (int32_t)count;
+    } else if (list) {
+        slab_release(object_class, list);
     }
 }
 
@@ -245,41 +262,43 @@ void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class, size
     return block;
 }
 
-void thread_sampler_overflow(struct thread_cache *cache, unsigned object_class, void *block) {
-    if (PRIM_UNLIKELY(cache->spare_count[object_class] >= cache->capacity[object_class])) {
-        bin_begin_use(cache, object_class);
-        thread_cache_note_event(cache);
-        if (cache->spare[object_class]) {
-            slab_release(object_class, bin_take_spare(cache, object_class));
-            bin_grow(cache, object_class);
-        }
-        if (cache->capacity[object_class] == 0) { /* no budget for this class */
-            *(void **)block = NULL;
-            slab_release(object_class, block);
-            return;
-        }
+/* Cuts off and gives back the older half of a spare list. */
+static PRIM_NOINLINE void shorten_spare(struct thread_cache *cache, unsigned object_class) {
+    unsigned kept = cache->spare_count[object_class] / 2;
+    if (kept) {
+        void *rest = cut(cache->spare[object_class], kept);
+        cache->spare_count[object_class] = (uint16_t)kept;
+        slab_release(object_class, rest);
+    } else if (cache->spare[object_class]) {
+        slab_release(object_class, bin_take_spare(cache, object_class));
     }
-    *(void **)block = cache->spare[object_class];
-    cache->spare[object_class] = block;
-    cache->spare_count[object_class]++;
-    bin_mark(cache->was_moved, object_class);
+}
+
+PRIM_NOINLINE void thread_sampler_overflow(struct thread_cache *cache, unsigned object_class,
+                                           void *block) {
+    bin_begin_use(cache, object_class);
+    thread_cache_note_event(cache);
+    bin_grow(cache, object_class);
+    if (thread_sampler_is_full(cache, object_class)) {
+        shorten_spare(cache, object_class);
+    }
+    if (cache->capacity[object_class] == 0) { /* no budget for this class */
+        *(void **)block = NULL;
+        slab_release(object_class, block);
+        return;
+    }
+    thread_sampler_push(cache, object_class, block);
 }
 
 PRIM_UNWATCHED unsigned thread_sampler_held(const volatile struct thread_cache *cache,
                                             unsigned object_class) {
     const volatile struct thread_sampler *sampler = cache->sampler;
     unsigned bin = counted_bin(object_class);
-    if (!cache->is_sampling || !sampler || !cache->head[bin]) {
+    if (object_class > cache->counted_last || !sampler || !cache->head[bin]) {
         return 0;
     }
     int32_t held = sampler->given[object_class] - (cache->room[bin] - NO_ROOM);
     return held > 0 ? (unsigned)held : 0;
-}
-
-static void forget_draws(struct thread_sampler *sampler) {
-    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        sampler->left[object_class] = UNDRAWN;
-    }
 }
 
 void thread_sampler_seed(struct thread_cache *cache, uint64_t seed) {

@@ -9,7 +9,7 @@
  * are filled: a whole list at a time, so that a thread that frees as much as it allocates pays a
  * few instructions for each list. Medium sizes find their bins by arithmetic: there the first bin
  * is counted, and has no room, so that frees take the slow door and put the block on the spare
- * list.
+ * list. Medium sizes that no user wants are left as they are.
  *
  * What passes the slow door in any other way (aligned, large, a thread without a cache) throws for
  * itself. Blocks of counted bins that are given back unused were drawn for in vain, which changes
@@ -40,11 +40,35 @@ void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class, size
 /* A new large block, or one that realloc made greater: throws, and tells the users. */
 void thread_sampler_see_large(void *block, size_t size, size_t alignment);
 
-/* Puts a block of a medium class on the spare list of its counted bin. */
+/* Whether the spare list of a counted bin has no room: it holds what head and spare of other bins
+ * hold together. */
+PRIM_INLINE bool thread_sampler_is_full(const struct thread_cache *cache, unsigned object_class) {
+    return cache->spare_count[object_class] >= 2u * cache->capacity[object_class];
+}
+
+PRIM_INLINE void thread_sampler_push(struct thread_cache *cache, unsigned object_class,
+                                     void *block) {
+    *(void **)block = cache->spare[object_class];
+    cache->spare[object_class] = block;
+    cache->spare_count[object_class]++;
+}
+
+/* Frees a block of a medium class whose bin is counted, if that is all there is to do. */
+PRIM_INLINE bool thread_sampler_release(struct thread_cache *cache, unsigned object_class,
+                                        void *block) {
+    bool is_counted = object_class > SMALL_CLASS_LAST && object_class <= cache->counted_last;
+    if (!is_counted || thread_sampler_is_full(cache, object_class)) {
+        return false;
+    }
+    thread_sampler_push(cache, object_class, block);
+    return true;
+}
+
+/* The same when there is no room, or when the caller has already looked. */
 void thread_sampler_overflow(struct thread_cache *cache, unsigned object_class, void *block);
 
-/* Gives back what lies in counted bins; draws are forgotten. */
-void thread_sampler_flush(struct thread_cache *cache);
+/* Gives back what lies in the counted bin of a class. */
+void thread_sampler_flush(struct thread_cache *cache, unsigned object_class);
 
 /* The same for one class if nobody has popped since the last call. */
 void thread_sampler_collect(struct thread_cache *cache, unsigned object_class);

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""What settings cost in instructions: whole programs, with the settings against without.
+
+    bench/overhead.py PRIMALLOC_GUARDED=1                # all rows with one thread
+    bench/overhead.py --rows pair-same,churn-1k PRIMALLOC_HARDENED=1
+
+Counts every instruction of every process of a row with callgrind, first with the library as it is,
+then with the settings, and prints the ratios and their geometric mean. Counts do not depend on the
+machine's load. A row takes about a hundred times its seconds.
+"""
+
+import argparse
+import math
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from harness.environment import enter_venv
+from harness.rows import fill, load_rows, prepare_row, select_rows
+
+LIBRARY = Path(__file__).resolve().parent.parent / "build" / "lib" / "libprimalloc.so"
+TOTALS = re.compile(r"^(?:summary|totals): (\d+)", re.M)
+
+
+def count(row, scratch, assignments):
+    """Instructions of the row's command and of the processes it starts; None if it fails."""
+    from harness.trial import clean_environment
+    environment = clean_environment() | {name: fill([value], scratch)[0] for name, value in row.env}
+    environment |= dict(assignment.split("=", 1) for assignment in assignments)
+    with tempfile.TemporaryDirectory(prefix="primalloc-overhead-") as folder:
+        answer = subprocess.run(
+            ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes",
+             f"--callgrind-out-file={folder}/out.%p", *row.words(scratch)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=environment, cwd=scratch, check=False)
+        if answer.returncode != 0:
+            return None
+        return sum(max(map(int, TOTALS.findall(path.read_text())), default=0)
+                   for path in Path(folder).glob("out.*"))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("assignments", nargs="+", metavar="NAME=VALUE")
+    parser.add_argument("--rows", metavar="A,B", help="names or groups (all with one thread)")
+    parser.add_argument("--longest", type=float, default=1.0, metavar="S",
+                        help="leave rows out that take longer without callgrind (1 s)")
+    parser.add_argument("--library", type=Path, default=LIBRARY, metavar="PATH")
+    options = parser.parse_args()
+    enter_venv()
+    logarithms = []
+    with tempfile.TemporaryDirectory(prefix="primalloc-overhead-rows-") as scratch:
+        for row in select_rows(load_rows(), options.rows, False):
+            if row.threads > 1 or row.seconds > options.longest:
+                continue
+            prepare_row(row, scratch, None)
+            preload = [f"LD_PRELOAD={options.library}"]
+            plain = count(row, scratch, preload)
+            changed = plain and count(row, scratch, preload + options.assignments)
+            if not changed:
+                print(f"{row.name:24} does not run under callgrind", flush=True)
+                continue
+            logarithms.append(math.log(changed / plain))
+            print(f"{row.name:24} {plain:14,} {changed:14,} {changed / plain:8.4f}", flush=True)
+    if not logarithms:
+        sys.exit("error: no row was counted")
+    mean = math.exp(sum(logarithms) / len(logarithms))
+    print(f"geometric mean of {len(logarithms)} rows: {mean:.4f}")
+
+
+if __name__ == "__main__":
+    main()
