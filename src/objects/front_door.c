@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "objects/allocate.h"
+#include "objects/thread_sampler.h"
 
 static PRIM_COLD void *allocate_watched(size_t size, size_t alignment, enum call call,
                                         const void *caller) {
@@ -75,6 +76,9 @@ void *front_reallocate(void *block, size_t size, const void *caller) {
 }
 
 PRIM_NOINLINE void front_free(void *block) {
+    if (thread_sampler_release(thread_cache_visible, span_class_of(block), block)) {
+        return;
+    }
     front_release(block, SIZE_NOT_STATED, 0, CALL_FREE, __builtin_return_address(0));
 }
 

@@ -195,9 +195,7 @@ static void release_large(void *block) {
 }
 
 PRIM_NOINLINE void release_slow(void *block) {
-    if (!thread_sampler_release(thread_cache_visible, span_class_of(block), block)) {
-        release_slower(block, __builtin_return_address(0));
-    }
+    release_slower(block, __builtin_return_address(0));
 }
 
 PRIM_NOINLINE void release_slower(void *block, const void *caller) {
