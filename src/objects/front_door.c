@@ -6,6 +6,7 @@
 
 #include "objects/allocate.h"
 #include "objects/thread_sampler.h"
+#include "pages/span.h"
 
 static PRIM_COLD void *allocate_watched(size_t size, size_t alignment, enum call call,
                                         const void *caller) {
