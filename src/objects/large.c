@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "objects/size_class.h"
 #include "objects/threshold.h"
+#include "os/alone.h"
 #include "pages/huge.h"
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
@@ -33,13 +34,13 @@ static void publish(struct span *span, size_t size) {
     threshold_begin(span, size);
     span->is_sampled = false;
     span_publish(span, SPAN_LARGE, CLASS_LARGE);
-    add_relaxed(&block_count, 1);
+    counter_add(&block_count, 1);
 }
 
 /* Takes a block's span back, as CLEAN if its pages are gone. */
 static void end_block(struct span *span, enum span_state state) {
     span_withdraw(span);
-    subtract_relaxed(&block_count, 1);
+    counter_add(&block_count, (size_t)-1);
     purge_free(span, threshold_end(span, state));
 }
 

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "objects/slab_pages.h"
 #include "objects/slab_set.h"
+#include "os/alone.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "pages/page_heap.h"
@@ -103,7 +104,7 @@ static unsigned acquire_single(unsigned object_class, void **list) {
         return 0;
     }
     span_publish(slab, SPAN_LARGE, object_class);
-    add_relaxed(&single_counts[object_class], 1);
+    counter_add(&single_counts[object_class], 1);
     *list = (void *)slab->address;
     *(void **)*list = NULL;
     return 1;
@@ -113,7 +114,7 @@ static void release_singles(unsigned object_class, void *list) {
     while (list) {
         void *next = *(void **)list;
         slab_set_free(span_of_block(list));
-        subtract_relaxed(&single_counts[object_class], 1);
+        counter_add(&single_counts[object_class], (size_t)-1);
         list = next;
     }
 }

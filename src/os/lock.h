@@ -1,12 +1,13 @@
 /* lock.h - a mutex of one word: spins briefly, then sleeps in the kernel.
  *
  * States of the word: 0 free, 1 held, 2 held and somebody may sleep. Order pair "lock": the
- * exchange that ends with the lock held acquires, the exchange that frees it releases. */
+ * exchange that ends with the lock held acquires, the exchange that frees it releases. In a process
+ * of one thread there is nobody to keep out, and plain stores do (alone.h). */
 #ifndef PRIM_OS_LOCK_H
 #define PRIM_OS_LOCK_H
 
 #include "base/assert.h"
-#include "base/atomics.h"
+#include "os/alone.h"
 
 enum lock_rank {
 #define LOCK_RANK(name, protects) LOCK_##name,
@@ -36,13 +37,17 @@ PRIM_INLINE void lock_rank_left(enum lock_rank rank) {
 /* Without a rank: only for fork, which takes many locks of one rank, in the table's order. */
 PRIM_INLINE void lock_acquire_unranked(struct lock *lock) {
     uint32_t expected = 0;
-    if (!compare_exchange_acquire(&lock->word, &expected, 1)) { /* order pair: lock */
+    if (process_is_alone() && load_relaxed(&lock->word) == 0) {
+        store_relaxed(&lock->word, 1);
+    } else if (!compare_exchange_acquire(&lock->word, &expected, 1)) { /* order pair: lock */
         lock_wait(lock);
     }
 }
 
 PRIM_INLINE void lock_release_unranked(struct lock *lock) {
-    if (exchange_release(&lock->word, 0) == 2) { /* order pair: lock */
+    if (process_is_alone()) {
+        store_relaxed(&lock->word, 0);
+    } else if (exchange_release(&lock->word, 0) == 2) { /* order pair: lock */
         lock_wake(lock);
     }
 }

@@ -1,5 +1,6 @@
 #include "os/lock.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <time.h>
 
@@ -24,6 +25,28 @@ static void count_under_lock(unsigned number) {
         counter++;
         lock_release(&lock, LOCK_PAGE_HEAP);
     }
+}
+
+static void *do_nothing(void *context) {
+    return context;
+}
+
+/* The word tells the same whether it was changed by one thread alone or by one of several. */
+static void test_alone_or_not(void **state) {
+    (void)state;
+    bool was_alone = process_is_alone();
+    for (int round = 0; round < 2; round++) {
+        lock_acquire(&lock, LOCK_PAGE_HEAP);
+        assert_int_equal(load_relaxed(&lock.word), 1);
+        assert_false(lock_try_acquire_unranked(&lock));
+        lock_release(&lock, LOCK_PAGE_HEAP);
+        assert_int_equal(load_relaxed(&lock.word), 0);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, do_nothing, NULL), 0);
+        assert_false(process_is_alone());
+        pthread_join(thread, NULL);
+    }
+    assert_true(was_alone || !&__libc_single_threaded); /* this test comes first */
 }
 
 static void test_threads_contend(void **state) {
@@ -143,8 +166,9 @@ static void test_ranks_are_asserted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_contend),      cmocka_unit_test(test_threads_try),
-        cmocka_unit_test(test_try_fails_while_held), cmocka_unit_test(test_sleepers_are_woken),
+        cmocka_unit_test(test_alone_or_not),       cmocka_unit_test(test_threads_contend),
+        cmocka_unit_test(test_threads_try),        cmocka_unit_test(test_try_fails_while_held),
+        cmocka_unit_test(test_sleepers_are_woken),
 #ifdef PRIM_CHECKED
         cmocka_unit_test(test_ranks_are_asserted),
 #endif
