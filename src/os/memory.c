@@ -107,9 +107,18 @@ bool memory_forbid(void *address, size_t size) {
     return done;
 }
 
+/* ThreadSanitizer must see that what comes to lie here next is other memory. */
+static void unmap(void *address, size_t size) {
+#ifdef __SANITIZE_THREAD__
+    munmap(address, size);
+#else
+    syscall(SYS_munmap, address, size);
+#endif
+}
+
 void memory_unmap(void *address, size_t size) {
     int saved_errno = errno;
-    syscall(SYS_munmap, address, size);
+    unmap(address, size);
     errno = saved_errno;
     add_relaxed(&memory_counts.unmap_calls, 1);
 }
