@@ -5,10 +5,10 @@
  * libprimalloc_prefixed.a defines only what stands here, for programs that keep their libc's
  * malloc beside it.
  *
- * For all functions: sizes are in bytes. Blocks of at most 8 bytes are aligned to 8, greater ones
- * to 16 (option min_align=16: all to 16). All are safe to call from any thread at any time,
- * before main and in the child of a fork, but not from signal handlers. On failure they return
- * NULL (or what is stated) and set errno to ENOMEM; freeing never changes errno. */
+ * docs/reference is made of these comments. What a section says under Sizes, Alignment and Threads
+ * is true of all its functions that do not say otherwise; what can go wrong stands at each. No
+ * function may be called from a signal handler; all may be before main and in the child of a fork.
+ * src/api/exports.def tells where each comes from. */
 #ifndef PRIMALLOC_H
 #define PRIMALLOC_H
 
@@ -23,60 +23,94 @@ extern "C" {
 
 #define PRIM_VERSION_STRING "0.1.0"
 
-/* The version of the library in use, like "0.1.0". */
+/* == The library ==
+ * Threads: any, at any time. */
+
+/* The version of the library in use, like "0.1.0".
+ * Errors: none. */
 const char *prim_version(void);
 
-/* Sets the library up now rather than at the first call. Harmless to repeat. */
+/* Sets the library up now rather than at the first call. Harmless to repeat.
+ * Errors: none. */
 void prim_init(void);
 
-/* C11 7.22.3.4. A size of 0 gives a unique block. */
+/* == malloc and its family ==
+ * What malloc, calloc, realloc and free do, under names that no other library has.
+ * Sizes: bytes, up to PTRDIFF_MAX. The block has at least so many; prim_malloc_usable_size tells
+ *     how many.
+ * Alignment: 8 for at most 8 bytes, 16 for more; with the option min_align=16 always 16.
+ * Threads: any, at any time; a block may be freed by another thread than the one that got it. */
+
+/* A block, whose contents are not defined. A size of 0 gives a unique block.
+ * Errors: NULL with ENOMEM. */
 void *prim_malloc(size_t size);
 
-/* C11 7.22.3.2. The block is zero; fails if count * size overflows. */
+/* A block of count * size bytes, all zero.
+ * Errors: NULL with ENOMEM, also if count * size overflows. */
 void *prim_calloc(size_t count, size_t size);
 
-/* C11 7.22.3.5. Keeps the contents up to the smaller size; a NULL block is malloc; size 0 frees
- * the block and returns NULL, as glibc does. On failure the old block is as it was. */
+/* Gives the block another size, elsewhere if need be; keeps the contents up to the smaller size. A
+ * NULL block is malloc; size 0 frees the block and returns NULL, as glibc does.
+ * Errors: NULL with ENOMEM, also for a pointer that is not ours; the old block is as it was. */
 void *prim_realloc(void *block, size_t size);
 
-/* POSIX.1-2024. realloc of count * size bytes; fails if that overflows. */
+/* prim_realloc to count * size bytes.
+ * Errors: as prim_realloc; NULL with ENOMEM if count * size overflows. */
 void *prim_reallocarray(void *block, size_t count, size_t size);
 
-/* C11 7.22.3.3; keeps errno as POSIX.1-2024 asks. NULL is ignored. */
+/* Frees a block. NULL is ignored, and so is a pointer that is not ours, which is counted.
+ * Errors: none; errno stays as it was. */
 void prim_free(void *block);
 
-/* C23 7.24.3.4 and 7.24.3.5. The size and alignment are those of the request. */
+/* prim_free, told the size and the alignment that were asked for.
+ * Errors: none; errno stays as it was. */
 void prim_free_sized(void *block, size_t size);
 void prim_free_aligned_sized(void *block, size_t alignment, size_t size);
 
-/* C17 7.22.3.1. Any power of two; the size need not be its multiple. Else errno is EINVAL. */
+/* A block aligned as wanted, to any power of two. The size need not be its multiple.
+ * Alignment: as asked for.
+ * Errors: NULL with ENOMEM, or with EINVAL for an alignment that is no power of two. */
 void *prim_aligned_alloc(size_t alignment, size_t size);
 
-/* POSIX.1-2017. Returns 0, EINVAL (alignment is not a power of two times sizeof(void *)) or ENOMEM
- * and leaves errno alone; *result is set on success only. */
+/* The same, with the block in *result, which is set on success only. Returns 0 then.
+ * Alignment: as asked for.
+ * Errors: returns ENOMEM, or EINVAL if alignment is no power of two times sizeof(void *); errno
+ *     stays as it was. */
 int prim_posix_memalign(void **result, size_t alignment, size_t size);
 
-/* glibc. Alignments that are not a power of two are rounded up to one. */
+/* The same, with an alignment that is no power of two rounded up to one.
+ * Alignment: as asked for.
+ * Errors: NULL with ENOMEM. */
 void *prim_memalign(size_t alignment, size_t size);
 
-/* glibc. Page-aligned; pvalloc also rounds the size up to whole pages. */
+/* Blocks that begin at a page; prim_pvalloc also rounds the size up to whole pages.
+ * Alignment: the system's page size.
+ * Errors: NULL with ENOMEM. */
 void *prim_valloc(size_t size);
 void *prim_pvalloc(size_t size);
 
-/* malloc_usable_size(3). At least the size asked for, the same for the block's whole life, and all
- * of it may be used. 0 for NULL. */
+/* == glibc's extensions ==
+ * Threads: any, at any time. */
+
+/* The bytes that may be used from the block's beginning on: at least the size asked for, the
+ * same for the block's whole life.
+ * Errors: 0 for NULL and for a pointer that is not ours. */
 size_t prim_malloc_usable_size(void *block);
 
-/* malloc_trim(3). Gives free memory but pad bytes back to the system; 1 if any went, else 0. */
+/* Gives free memory but pad bytes back to the system; 1 if any went, else 0.
+ * Errors: none. */
 int prim_malloc_trim(size_t pad);
 
-/* mallopt(3). 1 for glibc's parameters, 0 for others. */
+/* Sets one of glibc's parameters; docs/options.md lists them. 1 if there is such a parameter.
+ * Errors: returns 0 for a parameter that is not glibc's. */
 int prim_mallopt(int parameter, int value);
 
-/* mallinfo(3), field for field. */
+/* What mallinfo(3) tells, field for field; an int that is too small wraps around. */
 struct prim_mallinfo {
     int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
+
+/* The same with fields that are large enough. */
 struct prim_mallinfo2 {
     size_t arena;    /* address space of the heap, in bytes */
     size_t ordblks;  /* free blocks in slabs */
@@ -89,21 +123,29 @@ struct prim_mallinfo2 {
     size_t fordblks; /* all other bytes of arena */
     size_t keepcost; /* bytes in free extents that malloc_trim(0) could return */
 };
+
+/* Where the memory is, in glibc's terms; prim_stats_get tells more.
+ * Errors: none. */
 struct prim_mallinfo prim_mallinfo(void);
 struct prim_mallinfo2 prim_mallinfo2(void);
 
-/* malloc_info(3). Writes an XML document; 0, or -1 with errno EINVAL if options is not 0. */
+/* Writes an XML document to the stream, and returns 0.
+ * Errors: -1 with EINVAL if options is not 0. */
 int prim_malloc_info(int options, FILE *stream);
 
-/* malloc_stats(3). Prints a summary on standard error. */
+/* Prints a summary on standard error.
+ * Errors: none. */
 void prim_malloc_stats(void);
 
-/* Options. docs/options.md lists them: the environment sets each before the program starts, and
- * those that it says can change are set here while threads run. The calling thread sees a change at
- * once, others at their next slow call. Functions that return int return 0, or -1 with errno ENOENT
- * (no such option), EINVAL (no such value, or a text where a number is meant) or EPERM (this option
- * is only read at start). */
+/* == Options ==
+ * docs/options.md lists them: the environment sets each before the program starts, and those
+ * that it says can change are set here while threads run.
+ * Threads: any, at any time. The calling thread sees a change at once, others at their next slow
+ *     call. */
+
 #define PRIM_OPTION_AUTO UINT64_MAX /* the value of an AUTO_SIZE left to the library */
+
+/* What values an option may have. */
 enum prim_option_type {
     PRIM_OPTION_BOOL,      /* 0 or 1 */
     PRIM_OPTION_SIZE,      /* a number; of bytes if the unit says so */
@@ -112,6 +154,8 @@ enum prim_option_type {
     PRIM_OPTION_CHOICE,    /* an index into the words of the unit, which bars separate */
     PRIM_OPTION_TEXT,      /* has no number */
 };
+
+/* Who set an option. */
 enum prim_option_source {
     PRIM_OPTION_FROM_DEFAULT,
     PRIM_OPTION_FROM_GLIBC_VARIABLE, /* MALLOC_... */
@@ -121,6 +165,8 @@ enum prim_option_source {
     PRIM_OPTION_FROM_MALLOPT,
     PRIM_OPTION_FROM_PROGRAM, /* prim_option_set */
 };
+
+/* An option as it is now. */
 struct prim_option {
     const char *name;
     const char *unit;
@@ -131,35 +177,54 @@ struct prim_option {
     uint64_t value, initial, minimum, maximum;
     const char *text; /* the value of a TEXT, or NULL */
 };
+
+/* Is shown one option after the other; must not keep the pointer. */
 typedef void prim_option_visit(const struct prim_option *option, void *context);
 
+/* The value of an option as a number, and changing it. Return 0 on success.
+ * Errors: -1 with ENOENT (no such option), EINVAL (no such value, or an option that is a text)
+ *     or, when setting, EPERM (this option is only read at start). */
 int prim_option_get(const char *name, uint64_t *value);
 int prim_option_set(const char *name, uint64_t value);
 
-/* The value as a person writes it: "64 MiB", "auto". What does not fit into size bytes, the closing
- * zero included, is cut off. Setting takes what the environment takes: "64M", "on". */
+/* The value as a person writes it: "64 MiB", "auto", "not set". What does not fit into size
+ * bytes, the closing zero included, is cut off. Setting takes what the environment takes: "64M",
+ * "on".
+ * Errors: -1 with ENOENT, EINVAL or EPERM, as above. */
 int prim_option_get_text(const char *name, char *text, size_t size);
 int prim_option_set_text(const char *name, const char *text);
 
 /* Calls visit, if it is not NULL, for each option in the order of the table; returns their number.
- * The texts live as long as the process. */
+ * The texts live as long as the process.
+ * Errors: none. */
 size_t prim_option_list(prim_option_visit *visit, void *context);
 
-/* Where statistics are printed instead of standard error; NULL: there again. To be set before other
- * threads print. The text does not end in a zero. */
+/* == Messages ==
+ * Threads: any, but before other threads print or fail. */
+
+/* Takes a piece of text, which does not end in a zero. */
 typedef void prim_output(const char *text, size_t length, void *context);
+
+/* Says where statistics are printed instead of standard error; NULL: there again.
+ * Errors: none. */
 void prim_output_set(prim_output *output, void *context);
 
-/* Who hears of errors instead of standard error (option show_errors): ENOMEM when memory ran out,
- * EINVAL for a pointer that is not ours, with one line of text. It may allocate. NULL: nobody. */
+/* Hears of an error: ENOMEM when memory ran out, EINVAL for a pointer that is not ours, with one
+ * line of text. It may allocate. */
 typedef void prim_error(int error, const char *message, void *context);
+
+/* Says who hears of errors instead of standard error (option show_errors); NULL: nobody.
+ * Errors: none. */
 void prim_error_set(prim_error *error, void *context);
 
-/* Statistics: where the memory is. Taken without stopping any thread, for a few hundred
- * microseconds; costs malloc and free nothing. Exact while no thread is inside the library; else
- * each figure was true of late. The first eight add up to mapped_bytes. What the other threads of
- * a process held in their caches when it forked counts as live in the child. docs/statistics.md
- * tells of each figure what it means. New ones come at the end. */
+/* == Statistics ==
+ * Where the memory is. Taken without stopping any thread, for a few hundred microseconds; costs
+ * malloc and free nothing. Exact while no thread is inside the library; else each figure was
+ * true of late. What the other threads of a process held in their caches when it forked counts
+ * as live in the child. docs/statistics.md says more.
+ * Threads: any, at any time. */
+
+/* All of the process. The first eight add up to mapped_bytes. New figures come at the end. */
 struct prim_stats {
     uint64_t live_bytes;    /* blocks up to 256 KiB that the program holds, rounded up to classes */
     uint64_t large_bytes;   /* larger blocks that it holds, rounded up to 16 KiB */
@@ -224,99 +289,129 @@ struct prim_class_stats {
 };
 
 /* Fills the first size bytes of *stats, zeros where this library knows no figure; size is that of
- * the caller's struct. Returns the size of the library's own. */
+ * the caller's struct. Returns the size of the library's own.
+ * Errors: none. */
 size_t prim_stats_get(struct prim_stats *stats, size_t size);
 
-/* The same for the first count classes, each of size bytes. Returns how many classes there are; 0
- * without memory. */
+/* The same for the first count classes, each of size bytes. Returns how many classes there are.
+ * Errors: 0 without memory. */
 size_t prim_stats_classes(struct prim_class_stats *classes, size_t count, size_t size);
 
 /* Prints them for a person: by class and in all. With stats=full a verdict says for each class and
- * for all whether what was allocated is freed: "ok" or "not all freed". */
+ * for all whether what was allocated is freed: "ok" or "not all freed".
+ * Errors: none. */
 void prim_stats_print(void);
 
-/* The same in a form of choice: JSON, malloc_info's XML, OpenMetrics. Calls output with pieces of
- * whole lines. Returns 0, or -1 with errno EINVAL (no such form) or ENOMEM. */
+/* How they are written: for a person, as JSON, as malloc_info's XML, as OpenMetrics. */
 enum prim_stats_form {
     PRIM_STATS_TEXT,
     PRIM_STATS_JSON,
     PRIM_STATS_XML,
     PRIM_STATS_OPENMETRICS,
 };
+
+/* Writes them in the form of choice: calls output with pieces of whole lines. Returns 0.
+ * Errors: -1 with EINVAL (no such form) or ENOMEM. */
 int prim_stats_write(enum prim_stats_form form, prim_output *output, void *context);
 
-/* Heap profiles: which stacks the memory in use came from, estimated from samples at a price that
- * one can always pay, or exactly (rate=1). docs/profiling.md tells how to read them; the
- * environment variable PRIMALLOC_PROFILE starts one with the process.
- *
- * settings: "PATH,rate=BYTES,bytes=BYTES,seconds=N,signal=NAME,peak"; all but the path is optional,
- * and without a path (NULL, "" or ",rate=...") only prim_profile_dump writes files. Starting again
- * forgets what was known. 0, or -1 with errno EINVAL (a setting that is none) or ENOMEM. */
+/* == Heap profiles ==
+ * Which stacks the memory in use came from, estimated from samples at a price that one can always
+ * pay, or exactly (rate=1). docs/profiling.md tells how to read them; the environment variable
+ * PRIMALLOC_PROFILE starts one with the process.
+ * Threads: any, at any time. */
+
+/* Starts one. settings: "PATH,rate=BYTES,bytes=BYTES,seconds=N,signal=NAME,peak"; all but the
+ * path is optional, and without a path (NULL, "" or ",rate=...") only prim_profile_dump writes
+ * files. Starting again forgets what was known. Returns 0.
+ * Errors: -1 with EINVAL (a setting that is none) or ENOMEM. */
 int prim_profile_start(const char *settings);
 
-/* Takes no more samples. What is known can still be written. */
+/* Takes no more samples. What is known can still be written.
+ * Errors: none. */
 void prim_profile_stop(void);
 
-/* Writes what is known now to this file, or with NULL to PATH with the next number in it. 0, or -1
- * with errno EIO: the file could not be written, or there was no profile or no path. */
+/* Writes what is known now to this file, or with NULL to PATH with the next number in it.
+ * Returns 0.
+ * Errors: -1 with EIO: the file could not be written, or there was no profile or no path. */
 int prim_profile_dump(const char *path);
 
-/* Heaps of one's own: blocks that belong together, that can be counted and limited together, and
- * that can all end at once. After mimalloc's mi_heap_*.
+/* == Heaps of one's own ==
+ * Blocks that belong together, that can be counted and limited together, and that can all end at
+ * once. After mimalloc's heaps.
  *
- * Any thread may use any heap; each has one lock. NULL means the default heap, malloc's, wherever a
- * heap is asked for, unless stated. free, prim_free, realloc and malloc_usable_size take blocks of
- * every heap, from any thread; realloc leaves a block in its heap. Blocks are aligned to 16.
+ * NULL means the default heap, malloc's, wherever a heap is asked for, unless stated. free,
+ * prim_free, realloc and malloc_usable_size take blocks of every heap, from any thread; realloc
+ * leaves a block in its heap.
  *
  * An empty heap takes 640 bytes; its first blocks come from 1 KiB that it has for all sizes, and
  * later ones from areas of 16 KiB to 1 MiB. Memory of freed blocks is for the same heap, until a
- * whole area is free. In a fork's child all heaps are as the forking thread would find them. */
+ * whole area is free. In a fork's child all heaps are as the forking thread would find them.
+ * Sizes: bytes, up to PTRDIFF_MAX. The block has at least so many; prim_malloc_usable_size tells
+ *     how many.
+ * Alignment: 16, also of small blocks.
+ * Threads: any thread may use any heap; each has one lock. */
+
+/* A heap. */
 typedef struct prim_heap prim_heap_t;
 
-/* A new heap; NULL with ENOMEM. */
+/* A new heap.
+ * Errors: NULL with ENOMEM. */
 prim_heap_t *prim_heap_new(void);
 
 /* A heap that lives in the caller's memory, and only there: a static array, mapped or shared
  * memory, huge pages; not a block of this allocator. It uses the whole 16 KiB units in [memory,
- * memory + size), up to 64 GiB, a sixteenth of it for itself, for blocks of up to 256 KiB; all else
- * is ENOMEM. NULL with EINVAL if there is no whole unit, or one is in use by a heap. The memory
- * must stay until the heap is destroyed, or deleted and its last block freed. */
+ * memory + size), up to 64 GiB, a sixteenth of it for itself, for blocks of up to 256 KiB; all
+ * else is ENOMEM. The memory must stay until the heap is destroyed, or deleted and its last
+ * block freed.
+ * Errors: NULL with ENOMEM, or with EINVAL if there is no whole unit, or one is in use by a
+ *     heap. */
 prim_heap_t *prim_heap_new_in(void *memory, size_t size);
 
 /* Takes the heap away, but not its blocks: they belong to the default heap from now on, and their
- * memory goes back as they are freed. Other threads may free them meanwhile. NULL is ignored. */
+ * memory goes back as they are freed. Other threads may free them meanwhile. NULL is ignored.
+ * Errors: none. */
 void prim_heap_delete(prim_heap_t *heap);
 
 /* Takes the heap away with all its blocks, without a look at them: the time does not depend on
- * their number, but on the areas. No other thread may use the heap or a block of it. NULL is
- * ignored. */
+ * their number, but on the areas. NULL is ignored.
+ * Threads: any, but no other may use the heap or a block of it meanwhile.
+ * Errors: none. */
 void prim_heap_destroy(prim_heap_t *heap);
 
 /* From now on all blocks of the heap together, sizes rounded up as prim_malloc_usable_size tells,
  * hold at most so many bytes: beyond, NULL with ENOMEM. 0: no limit, as at first. Blocks that exist
- * stay. Ignored for NULL. */
+ * stay. Ignored for NULL.
+ * Errors: none. */
 void prim_heap_set_limit(prim_heap_t *heap, size_t bytes);
 
-/* As malloc, calloc, strdup(3), strndup(3). */
+/* As malloc, calloc, strdup(3), strndup(3).
+ * Errors: NULL with ENOMEM, also beyond the heap's limit. */
 void *prim_heap_malloc(prim_heap_t *heap, size_t size);
 void *prim_heap_calloc(prim_heap_t *heap, size_t count, size_t size);
 char *prim_heap_strdup(prim_heap_t *heap, const char *text);
 char *prim_heap_strndup(prim_heap_t *heap, const char *text, size_t most);
 
-/* As prim_realloc; the result is a block of this heap, whichever the old one belonged to. */
+/* As prim_realloc; the result is a block of this heap, whichever the old one belonged to.
+ * Errors: NULL with ENOMEM, also beyond the heap's limit; the old block is as it was. */
 void *prim_heap_realloc(prim_heap_t *heap, void *block, size_t size);
 
-/* As prim_aligned_alloc. And so that the address offset bytes into the block is aligned: the block
- * itself may then be aligned to nothing. errno is EINVAL unless alignment is a power of two. */
+/* As prim_aligned_alloc. And so that the address offset bytes into the block is aligned: the
+ * block itself may then be aligned to nothing.
+ * Alignment: as asked for.
+ * Errors: NULL with ENOMEM, also beyond the heap's limit, or with EINVAL for an alignment that
+ *     is no power of two. */
 void *prim_heap_aligned_alloc(prim_heap_t *heap, size_t alignment, size_t size);
 void *prim_heap_malloc_aligned_at(prim_heap_t *heap, size_t size, size_t alignment, size_t offset);
 
-/* The heap that a block belongs to; NULL if it is the default heap, or not a block of ours. */
+/* The heap that a block belongs to; NULL if it is the default heap, or not a block of ours.
+ * Errors: none. */
 prim_heap_t *prim_heap_of(const void *block);
 
-/* Whether the pointer is a block of this heap, which must not be NULL. */
+/* Whether the pointer is a block of this heap, which must not be NULL.
+ * Errors: none. */
 bool prim_heap_contains(const prim_heap_t *heap, const void *block);
 
+/* What a heap holds. */
 struct prim_heap_counts {
     size_t bytes;      /* in blocks, sizes rounded up */
     size_t blocks;     /* how many there are */
@@ -325,7 +420,8 @@ struct prim_heap_counts {
     size_t limit;      /* of bytes; 0: none */
 };
 
-/* What a heap, not NULL, holds now; exact. */
+/* What a heap, not NULL, holds now; exact.
+ * Errors: none. */
 void prim_heap_counts(prim_heap_t *heap, struct prim_heap_counts *result);
 
 /* A piece of memory that blocks of a heap lie in. */
@@ -335,33 +431,46 @@ struct prim_heap_area {
     size_t blocks; /* in use */
 };
 
-/* Shows the visitor each area, or each block in use with its usable size, in no order, until it
- * returns false; the result is what it returned last, or true. Meanwhile nobody may use the heap,
- * except that the visitor may free the block that it is shown. The heap must not be NULL. */
+/* Are shown one area or block after the other; false ends the visit. */
 typedef bool prim_heap_area_visitor(const prim_heap_t *heap, const struct prim_heap_area *area,
                                     void *argument);
 typedef bool prim_heap_block_visitor(const prim_heap_t *heap, void *block, size_t size,
                                      void *argument);
+
+/* Shows the visitor each area, or each block in use with its usable size, in no order, until it
+ * returns false; the result is what it returned last, or true. The visitor may free the block
+ * that it is shown. The heap must not be NULL.
+ * Threads: any, but nobody may use the heap meanwhile.
+ * Errors: none. */
 bool prim_heap_visit_areas(prim_heap_t *heap, prim_heap_area_visitor *visitor, void *argument);
 bool prim_heap_visit_blocks(prim_heap_t *heap, prim_heap_block_visitor *visitor, void *argument);
 
+/* == More than malloc has ==
+ * Sizes: bytes, up to PTRDIFF_MAX.
+ * Alignment: as malloc's.
+ * Threads: any, at any time. */
+
 /* malloc and calloc with the address offset bytes into the block aligned; see
- * prim_heap_malloc_aligned_at. After mi_malloc_aligned_at. */
+ * prim_heap_malloc_aligned_at.
+ * Alignment: as asked for, at the offset.
+ * Errors: NULL with ENOMEM, or with EINVAL for an alignment that is no power of two. */
 void *prim_malloc_aligned_at(size_t size, size_t alignment, size_t offset);
 void *prim_calloc_aligned_at(size_t count, size_t size, size_t alignment, size_t offset);
 
-/* realloc of a block that had old_size bytes, or of old_count elements; what is added is zero.
- * After mi_rezalloc, mi_recalloc and OpenBSD's recallocarray: like the last they are told the old
- * size, because nothing else knows which bytes of a block were in use. */
+/* realloc of a block that had old_size bytes, or of old_count elements; what is added is zero. Like
+ * OpenBSD's recallocarray they are told the old size, because nothing else knows which bytes of a
+ * block were in use.
+ * Errors: as prim_realloc; NULL with ENOMEM if a product overflows. */
 void *prim_rezalloc(void *block, size_t old_size, size_t size);
 void *prim_recalloc(void *block, size_t old_count, size_t count, size_t size);
 
-/* Makes a block at least size bytes where it is, and returns it; or NULL, and the block is as it
- * was. Never shrinks one; sets no errno. After mi_expand. */
+/* Makes a block at least size bytes where it is, and returns it. Never shrinks one.
+ * Alignment: the block's.
+ * Errors: NULL, and the block is as it was; errno, too. */
 void *prim_expand(void *block, size_t size);
 
-/* The bytes that a block of this size has at least: asking for them costs no more. After
- * mi_good_size. */
+/* The bytes that a block of this size has at least: asking for them costs no more.
+ * Errors: none. */
 size_t prim_good_size(size_t size);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 """The documents that are written from the tables."""
 
 from house import tables
+from house.reference import reference_documents
 from house.statistics import statistics_document
 
 COMPATIBILITY = "docs/compatibility.md"
@@ -129,4 +130,4 @@ def render_all(tree):
     """Every generated document: path and text."""
     return {"docs/options.md": options_document(tree), "docs/symbols.md": symbols_document(tree),
             "docs/statistics.md": statistics_document(tree, NOTE),
-            COMPATIBILITY: compatibility_document(tree)}
+            COMPATIBILITY: compatibility_document(tree)} | reference_documents(tree)

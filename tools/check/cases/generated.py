@@ -17,6 +17,18 @@ TABLES = {
 }
 
 
+def header(body):
+    """A tree whose header declares one function below a section."""
+    exports = 'EXPORT(prim_malloc, PRIM, "C11")\n'
+    text = ("/* x.h */\n#ifndef X_H\n#define X_H\n/* == Blocks ==\n * Sizes: bytes.\n"
+            f" * Alignment: 16.\n * Threads: any. */\n\n{body}#endif\n")
+    return TABLES | {"src/api/exports.def": exports, "include/primalloc.h": text}
+
+
+DECLARATION = "void *prim_malloc(size_t size);\n"
+COMMENT = "/* A block.\n * Errors: NULL. */\n"
+
+
 def write_documents(tree):
     for path, text in render_all(tree).items():
         tree.path(path).parent.mkdir(exist_ok=True)
@@ -46,6 +58,19 @@ CASES = [
     Case("a table changed since", "docs/options.md: is out of date", TABLES, change_a_table),
     Case("knobs changed since", "docs/compatibility.md: is out of date", TABLES, change_the_knobs),
     Case("no place for the knobs", "needs <!-- knobs:begin -->", TABLES, lose_the_marks),
+    Case("a header that tells all", None, header(COMMENT + DECLARATION), write_documents),
+    Case("errors untold", "prim_malloc: no line `Errors:`",
+         header("/* A block. */\n" + DECLARATION), write_documents),
+    Case("no comment", "prim_malloc has no comment", header(DECLARATION), write_documents),
+    Case("alignment untold", "no line `Alignment:`", header(
+        "/* == More ==\n * Threads: any. */\n\n" + COMMENT + DECLARATION), write_documents),
+    Case("no source", "prim_free is not in", header(
+        COMMENT + DECLARATION + "void prim_free(void *block);\n"), write_documents),
+    Case("not declared", "does not declare prim_malloc", header(""), write_documents),
+    Case("the header changed since", "reference/blocks.md: is out of date",
+         header(COMMENT + DECLARATION), lambda tree: (write_documents(tree), tree.path(
+             "include/primalloc.h").write_text(
+                 tree.read("include/primalloc.h").replace("A block.", "Blocks.")))),
     Case("an unknown group", "unknown group",
          TABLES | {"src/api/exports.def": 'EXPORT(malloc, SYSV, "SVID")\n'}),
 ]
