@@ -6,11 +6,15 @@
 #include <pthread.h>
 
 #include "objects/maintenance.h"
+#include "os/alone.h"
 
 /* Weak references (os/thread.c) do not bring these into a static program. */
 __attribute__((used)) static void *const needed[] = {(void *)pthread_create,
                                                      (void *)pthread_attr_setstacksize};
 
+extern char __libc_single_threaded __attribute__((weak));
+
 __attribute__((constructor)) static void note_main(void) {
+    alone_learn(&__libc_single_threaded);
     maintenance_note_main();
 }

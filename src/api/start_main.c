@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "objects/maintenance.h"
+#include "os/alone.h"
 #include "os/process.h"
 
 typedef int main_function(int argc, char **argv, char **environment);
@@ -44,6 +45,7 @@ PRIM_EXPORT int __libc_start_main(main_function *main, int argc, char **argv, vo
     }
     if (main != begin) {
         program_main = main;
+        alone_learn(dlsym(RTLD_DEFAULT, "__libc_single_threaded"));
     }
     return next(begin, argc, argv, init, fini, loader_fini, stack_end);
 }
