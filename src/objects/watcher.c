@@ -45,14 +45,14 @@ static const struct watcher plain = {
     plain_allocate, plain_reallocate, plain_release, plain_usable_size, RANK_COUNT, NULL,
 };
 
-typedef _Atomic(const struct watcher *) link;
+typedef _Atomic(const struct watcher *) watcher_link;
 
 /* With the lock held: the link that leads to the watcher, or to where it belongs. */
-static link *link_to(const struct watcher *watcher) {
-    link *place = &watcher_first;
+static watcher_link *link_to(const struct watcher *watcher) {
+    watcher_link *place = &watcher_first;
     const struct watcher *there = load_relaxed(place);
     while (there && there != watcher && there->rank <= watcher->rank) {
-        place = (link *)&there->next;
+        place = (watcher_link *)&there->next;
         there = load_relaxed(place);
     }
     return place;
@@ -60,7 +60,7 @@ static link *link_to(const struct watcher *watcher) {
 
 void watcher_register(struct watcher *watcher) {
     lock_acquire(&watchers_lock, LOCK_WATCHERS);
-    link *place = link_to(watcher);
+    watcher_link *place = link_to(watcher);
     const struct watcher *following = load_relaxed(place);
     if (following != watcher) {
         store_relaxed(&watcher->next, following ? following : &plain);
@@ -72,7 +72,7 @@ void watcher_register(struct watcher *watcher) {
 
 void watcher_unregister(struct watcher *watcher) {
     lock_acquire(&watchers_lock, LOCK_WATCHERS);
-    link *place = link_to(watcher);
+    watcher_link *place = link_to(watcher);
     if (load_relaxed(place) == watcher) {
         const struct watcher *following = load_relaxed(&watcher->next);
         bool is_last = place == &watcher_first && following == &plain;

@@ -191,7 +191,7 @@ static void release(void *block) {
     store_release(&slot->state, GUARDED_FREE); /* order pair: slot */
 }
 
-static size_t usable_size(const void *block) {
+static size_t guarded_usable_size(const void *block) {
     struct guarded_slot *slot = slot_at((uintptr_t)block);
     bool is_live =
         slot && slot->block == (uintptr_t)block && load_relaxed(&slot->state) == GUARDED_LIVE;
@@ -241,7 +241,7 @@ static struct sampler_user user = {
     .size_max = PAGE_LEAST,
     .place = place,
     .release = release,
-    .usable_size = usable_size,
+    .usable_size = guarded_usable_size,
 };
 
 void guarded_start(void) {

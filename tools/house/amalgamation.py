@@ -154,7 +154,7 @@ class Amalgamation:
         macros = sorted(set(re.findall(r"^#define (\w+)", text, re.MULTILINE))
                         - set(re.findall(r"^#ifndef (\w+)", text, re.MULTILINE)))
         private = self.names[path] - self.common
-        stem = Path(path).stem
+        stem = "_".join(Path(path).with_suffix("").parts[1:])
         renamed = {name: f"{stem}_c_{name}" for name in private & others}
         text = OWN_INCLUDE.sub(self.include, replace_words(text, renamed))
         text += "".join(f"#undef {name}\n" for name in macros)
@@ -165,7 +165,13 @@ class Amalgamation:
     def text(self, exported):
         self.shared = set().union(*(shared_names(self.tree.read(path)) for path in self.headers
                                     if path.endswith(".h") and "/api/" not in path))
-        self.common = self.shared | exported
+        # What a header names and does not define is one structure in every file.
+        code = " ".join(strip_c(self.tree.read(path)) for path in self.headers
+                        if path.endswith(".h"))
+        structure = r"\b(?:struct|union)\s+(\w+)"
+        named = (set(re.findall(structure, code))
+                 - set(re.findall(structure + r"\s*\{", code)))
+        self.common = self.shared | exported | named
         # All headers come first: a source file may include some of them conditionally.
         body = "".join(OWN_INCLUDE.sub(self.include, f'#include "{path[len("src/"):]}"\n')
                        for path in self.headers if path.endswith(".h"))
