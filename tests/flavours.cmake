@@ -6,6 +6,7 @@
 #   hard_limit        as checked, with PRIMALLOC_HARD_LIMIT=64M
 #   tuned             as preload, with many of glibc's settings: filled blocks, low thresholds
 #   guarded           as checked, with PRIMALLOC_GUARDED=1 for nearly every small block
+#   hardened          as checked, with PRIMALLOC_HARDENED=1
 #   soft_limit        as checked, with PRIMALLOC_SOFT_LIMIT=8M: soon pressed, always purging
 #   static            linked with libprimalloc.a, otherwise dynamic
 #   static_exe        linked with libprimalloc.a and -static
@@ -53,6 +54,7 @@ set(PRIMALLOC_FLAVOUR_checked plain "LD_PRELOAD=$<TARGET_FILE:primalloc_checked>
     "PRIM_TEST_EXPECT=$<TARGET_FILE:primalloc_checked>")
 set(PRIMALLOC_FLAVOUR_hard_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_HARD_LIMIT=64M)
 set(PRIMALLOC_FLAVOUR_soft_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_SOFT_LIMIT=8M)
+set(PRIMALLOC_FLAVOUR_hardened ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_HARDENED=1)
 set(PRIMALLOC_FLAVOUR_guarded ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_GUARDED=1
     PRIMALLOC_GUARDED_BYTES=200 PRIMALLOC_GUARDED_RATE=0 PRIMALLOC_GUARDED_SLOTS=300)
 foreach(flavour static static_exe prefixed prefixed_checked tsan)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "objects/allocate.h"
+#include "objects/hardened.h"
 #include "objects/thread_sampler.h"
 #include "pages/span.h"
 
@@ -78,6 +79,9 @@ void *front_reallocate(void *block, size_t size, const void *caller) {
 
 PRIM_NOINLINE void front_free(void *block) {
     if (thread_sampler_release(thread_cache_visible, span_class_of(block), block)) {
+        return;
+    }
+    if (hardened_is_on() && !watcher_is_any() && hardened_release(thread_cache_own(), block)) {
         return;
     }
     front_release(block, SIZE_NOT_STATED, 0, CALL_FREE, __builtin_return_address(0));

@@ -2,6 +2,7 @@
 #include "objects/heap.h"
 
 #include "objects/arena.h"
+#include "objects/hardened_slab.h"
 #include "objects/maintenance.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
@@ -55,6 +56,7 @@ void heap_fork_prepare(void) {
     thread_cache_fork_prepare();
     arena_fork_prepare();
     slab_fork_prepare();
+    hardened_slab_fork_prepare();
     recycle_fork_prepare();
     lock_acquire_unranked(&page_heap.lock);
     metadata_fork_prepare();
@@ -64,6 +66,7 @@ void heap_fork_parent(void) {
     metadata_fork_parent();
     lock_release_unranked(&page_heap.lock);
     recycle_fork_parent();
+    hardened_slab_fork_parent();
     slab_fork_parent();
     arena_fork_parent();
     thread_cache_fork_parent();
@@ -76,6 +79,7 @@ void heap_fork_child(void) {
     metadata_fork_child();
     lock_reset(&page_heap.lock);
     recycle_fork_child();
+    hardened_slab_fork_child();
     slab_fork_child();
     arena_fork_child();
     thread_cache_fork_child();

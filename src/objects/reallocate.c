@@ -6,6 +6,7 @@
 #include "objects/arena.h"
 #include "objects/call_counts.h"
 #include "objects/foreign.h"
+#include "objects/hardened.h"
 #include "objects/large.h"
 #include "objects/maintenance.h"
 #include "objects/thread_sampler.h"
@@ -118,6 +119,10 @@ static PRIM_COLD void *reallocate_filled(void *block, size_t size) {
 }
 
 void *reallocate(void *block, size_t size) {
+    if (hardened_is_on() && block && !hardened_check("realloc", block)) {
+        errno = ENOMEM;
+        return NULL;
+    }
     unsigned object_class = span_class_of(block);
     if (PRIM_UNLIKELY(object_class == 0)) {
         return block ? foreign_reallocate(block, size) : allocate(size);

@@ -10,6 +10,8 @@
 #include "objects/call_counts.h"
 #include "objects/complaint.h"
 #include "objects/foreign.h"
+#include "objects/hardened.h"
+#include "objects/hardened_slab.h"
 #include "objects/heap.h"
 #include "objects/large.h"
 #include "objects/maintenance.h"
@@ -87,6 +89,9 @@ PRIM_COLD bool make_room(void) {
 
 static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class,
                                 size_t alignment) {
+    if (hardened_is_on() && hardened_slab_serves(object_class)) {
+        return hardened_allocate(cache, bits_max(object_class, CLASS_OF_16));
+    }
     if (!cache) {
         return allocate_from_slabs(object_class);
     }
@@ -104,7 +109,8 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
     struct thread_cache *cache = thread_cache_own();
     void *block = NULL;
     if (sampler_was_started()) {
-        block = thread_sampler_allocate(cache, object_class, size, alignment);
+        struct thread_cache *counting = hardened_is_on() ? NULL : cache; /* else by a throw */
+        block = thread_sampler_allocate(counting, object_class, size, alignment);
     }
     while (PRIM_LIKELY(!block)) {
         block = allocate_unsampled(cache, object_class, alignment);
@@ -145,7 +151,21 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     return block;
 }
 
+/* What most calls need of a hardened heap, and nothing else. */
+static void *allocate_hardened(size_t size) {
+    if (size > MEDIUM_SIZE_MAX || sampler_was_started() || options_see_every_call()) {
+        return NULL;
+    }
+    unsigned object_class = size_class_of(bits_max(size, 16));
+    return hardened_slab_serves(object_class) ? hardened_allocate(thread_cache_own(), object_class)
+                                              : NULL;
+}
+
 PRIM_NOINLINE void *allocate_slower(size_t size) {
+    void *block = hardened_is_on() ? allocate_hardened(size) : NULL;
+    if (block) {
+        return block;
+    }
     if (threshold_is_large(size)) {
         return allocate_large(size, 0, NULL);
     }
@@ -199,6 +219,10 @@ PRIM_NOINLINE void release_slow(void *block) {
 }
 
 PRIM_NOINLINE void release_slower(void *block, const void *caller) {
+    struct thread_cache *cache = thread_cache_own();
+    if (hardened_is_on() && hardened_release(cache, block)) {
+        return;
+    }
     unsigned object_class = span_class_of(block);
     if (object_class == 0) {
         if (block) {
@@ -206,7 +230,6 @@ PRIM_NOINLINE void release_slower(void *block, const void *caller) {
         }
         return;
     }
-    struct thread_cache *cache = thread_cache_own();
     if (PRIM_UNLIKELY(options_see_every_call())) {
         see_free(block);
     }

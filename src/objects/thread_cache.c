@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "objects/bin.h"
+#include "objects/hardened.h"
 #include "objects/maintenance.h"
 #include "objects/slab.h"
 #include "objects/thread_sampler.h"
@@ -129,7 +130,7 @@ static PRIM_NOINLINE void collect(struct thread_cache *cache) {
 }
 
 static void show(struct thread_cache *cache) {
-    bool is_hidden = options_see_every_call() || watcher_is_any();
+    bool is_hidden = options_see_every_call() || watcher_is_any() || hardened_is_on();
     thread_cache_visible = is_hidden ? &empty_cache : cache;
 }
 
@@ -216,6 +217,9 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
 }
 
 void thread_cache_flush(struct thread_cache *cache) {
+    if (PRIM_UNLIKELY(cache->hardened != NULL)) {
+        hardened_flush(cache);
+    }
     for (unsigned word = 0; word < 2; word++) {
         for (uint64_t bits = cache->in_use[word]; bits; bits &= bits - 1) {
             unsigned object_class = word * 64 + bits_lowest(bits);

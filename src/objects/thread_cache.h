@@ -31,6 +31,7 @@
 enum { HEAD_COUNT = BIN_COUNT + SMALL_CLASS_LAST + 1 }; /* the bins, and the second bins */
 
 struct thread_sampler;
+struct hardened_cache;
 
 struct thread_cache {
     void *head[HEAD_COUNT];             /* (owner) free blocks, linked through their first word */
@@ -41,6 +42,7 @@ struct thread_cache {
     uint8_t counted_last;               /* (owner) the last class that is sampled; 0: none */
     unsigned sampler_round;             /* (owner) the one that it was last set up for */
     struct thread_sampler *sampler;     /* (owner) NULL until the thread first samples */
+    struct hardened_cache *hardened;    /* (owner) NULL unless options.hardened */
     uint8_t marks;                      /* (owner) one bit a rank of watchers: it is inside */
 
     uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */

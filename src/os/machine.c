@@ -31,6 +31,18 @@ unsigned machine_processor_count(void) {
     return count;
 }
 
+uint64_t machine_random(void) {
+    enum { NO_WAIT = 1 };
+    static _Atomic uint64_t calls; /* (atomic: counter) */
+    uint64_t random = 0;
+    int saved_errno = errno;
+    if (syscall(SYS_getrandom, &random, sizeof random, NO_WAIT) != sizeof random) {
+        random = ((uintptr_t)&random ^ machine_clock_ms() << 32) * 0x9e3779b97f4a7c15u;
+    }
+    errno = saved_errno;
+    return random + add_relaxed(&calls, 1);
+}
+
 static unsigned processor_from_kernel(void) {
     unsigned processor = 0;
     int saved_errno = errno;

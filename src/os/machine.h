@@ -32,6 +32,9 @@ PRIM_INLINE uint64_t machine_ticks(void) {
 #endif
 }
 
+/* Numbers that nobody outside can tell beforehand; different at each call. */
+uint64_t machine_random(void);
+
 /* Microseconds of processor time that the calling thread has used. */
 uint64_t machine_thread_time_us(void);
 

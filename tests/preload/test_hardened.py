@@ -1,0 +1,76 @@
+"""Hardened mode: each attack of fixtures/hardened.c works on the default heap, which trusts the
+program, and fails on the hardened one."""
+
+import signal
+
+import pytest
+
+# Attack: what the hardened heap says; None where it just does not work.
+ATTACKS = {
+    "double-free": "freed before: free of 0x",
+    "double-free-later": "freed before: free of 0x",
+    "double-free-large": "no block, or freed before: free of 0x",
+    "interior": "no block: free of 0x",
+    "foreign": "no block, or freed before: free of 0x",
+    "realloc-freed": "freed before: realloc of 0x",
+    "written-after-free": "written after free: malloc of 0x",
+    "link": None,
+    "order": None,
+    "reuse": None,
+    "secret": None,
+}
+
+
+@pytest.fixture
+def attack(harness, fixtures, each_library):
+    program = fixtures("hardened.c")
+
+    def run(name, **variables):
+        environment = harness.preloaded(LD_PRELOAD=str(each_library), **variables)
+        return harness.run([program, name], environment=environment, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_hardened(attack, name):
+    result = attack(name, PRIMALLOC_HARDENED="1")
+    text = result.stderr.decode()
+    if ATTACKS[name]:
+        assert text.startswith("primalloc: " + ATTACKS[name]), (text, result.stdout)
+        assert result.returncode == -signal.SIGABRT
+    else:
+        assert (result.returncode, result.stdout, text) == (0, b"held\n", "")
+
+
+@pytest.mark.parametrize("name", ["double-free", "interior", "realloc-freed", "written-after-free"])
+def test_report_and_go_on(attack, name):
+    result = attack(name, PRIMALLOC_HARDENED="1", PRIMALLOC_HARDENED_GO_ON="1")
+    assert result.returncode == 0
+    assert result.stderr.decode().startswith("primalloc: " + ATTACKS[name])
+    if name in ("double-free", "realloc-freed"):
+        assert result.stdout == b"held\n"
+
+
+@pytest.mark.parametrize("name", ["link", "order", "reuse", "secret", "walk", "interior", "foreign"])
+def test_default_heap_trusts(harness, fixtures, name):
+    """The attacks are real ones: without the mode they work."""
+    result = harness.run([fixtures("hardened.c"), name], environment=harness.preloaded())
+    assert (result.stdout, result.stderr) == (b"fooled\n", b"")
+
+
+def test_guard_slices(attack):
+    result = attack("walk", PRIMALLOC_HARDENED="1")
+    assert result.returncode == -signal.SIGSEGV
+
+
+@pytest.mark.parametrize("command, output", [
+    (["python3", "-c", "print(sum(len(str(i)) for i in range(20000)))"], b"88890\n"),
+    (["perl", "-e", "print join(',', map { $_ x 2 } 1 .. 3), qq(\\n)"], b"11,22,33\n"),
+    (["sort", "--parallel=4", "/usr/share/dict/words", "/dev/null"], None),
+])
+def test_real_programs(harness, command, output):
+    result = harness.run(command, environment=harness.preloaded(PRIMALLOC_HARDENED="1"),
+                         check=False)
+    assert result.stderr == b"" or b"primalloc" not in result.stderr
+    assert output is None or result.stdout == output
