@@ -215,8 +215,8 @@ bool hardened_release(struct thread_cache *cache, void *block) {
         complain("no block", "free", block);
         return true;
     }
-    /* Two threads that free a block at the very same moment may both see it live: an atomic exchange
-     * here would cost as much as all the rest. */
+    /* Two threads that free a block at the very same moment may both see it live: an atomic
+     * exchange here would cost as much as all the rest. */
     if (PRIM_UNLIKELY(load_relaxed(freed.state) != HARDENED_LIVE)) {
         complain("freed before", "free", block);
         return true;

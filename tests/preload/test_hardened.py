@@ -52,7 +52,8 @@ def test_report_and_go_on(attack, name):
         assert result.stdout == b"held\n"
 
 
-@pytest.mark.parametrize("name", ["link", "order", "reuse", "secret", "walk", "interior", "foreign"])
+@pytest.mark.parametrize("name", [
+    "link", "order", "reuse", "secret", "walk", "interior", "foreign"])
 def test_default_heap_trusts(harness, fixtures, name):
     """The attacks are real ones: without the mode they work."""
     result = harness.run([fixtures("hardened.c"), name], environment=harness.preloaded())
