@@ -8,6 +8,7 @@
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/option_report.h"
+#include "watch/check.h"
 #include "watch/guarded.h"
 #include "watch/snapshot.h"
 
@@ -66,6 +67,10 @@ __attribute__((constructor(101))) static void start(void) {
     if (preload) {
         leave_preload(preload);
     }
+    if (options.check) {
+        check_prepare();
+        pthread_atfork(check_fork_prepare, check_fork_parent, check_fork_child);
+    }
     guarded_start();
     if (option_now(verbose)) {
         greet();
@@ -74,6 +79,7 @@ __attribute__((constructor(101))) static void start(void) {
 }
 
 __attribute__((destructor(101))) static void finish(void) {
+    check_finish();
     if (options.stats_output) {
         char line[256];
         struct print out = print_to(line, sizeof line);

@@ -31,7 +31,31 @@ void process_forget_variable(const char *name) {
     }
 }
 
+static _Atomic bool error_output_is_closed; /* (atomic: hint) since the process started */
+
+void process_note_error_output(void) {
+    int saved_errno = errno;
+    store_relaxed(&error_output_is_closed, fcntl(STDERR_FILENO, F_GETFD) < 0);
+    errno = saved_errno;
+}
+
+size_t process_program_path(char *path, size_t size) {
+    int saved_errno = errno;
+    ssize_t length = readlink("/proc/self/exe", path, size);
+    errno = saved_errno;
+    return length > 0 ? (size_t)length : 0;
+}
+
+bool process_is_stack(uintptr_t address) {
+    enum { BELOW = 64 << 10, ABOVE = 8 << 20 };
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return address > here - BELOW && address < here + ABOVE;
+}
+
 void process_write_error(const char *text, size_t length) {
+    if (load_relaxed(&error_output_is_closed)) {
+        return;
+    }
     int saved_errno = errno;
     ssize_t written = write(STDERR_FILENO, text, length);
     (void)written; /* a closed standard error is the user's choice */

@@ -10,6 +10,16 @@ char **process_environment(void);
 /* Removes one variable from the environment, without libc's lock or allocation. */
 void process_forget_variable(const char *name);
 
+/* The program's path, not terminated; returns its length, 0 if the system does not tell. */
+size_t process_program_path(char *path, size_t size);
+
+/* Whether an address lies near the calling thread's stack pointer: a guess. */
+bool process_is_stack(uintptr_t address);
+
+/* If standard error is closed now, nothing is ever written to it: whatever file the program opens
+ * next would have its number. */
+void process_note_error_output(void);
+
 /* Writes the whole text to standard error, or appends it to a file, in one system call. */
 void process_write_error(const char *text, size_t length);
 /* The same to standard error, or to whom the program has named: for text that no lock of ours is

@@ -9,7 +9,7 @@
 
 enum knob_type { TYPE_SIZE_T, TYPE_INT_32 };
 
-enum knob_action { ACTION_SETS, ACTION_HUGETLB, ACTION_NOTHING };
+enum knob_action { ACTION_SETS, ACTION_HUGETLB, ACTION_CHECK, ACTION_NOTHING };
 
 /* One row of the table, without pointers, as in option_table.h. */
 struct knob {
@@ -45,6 +45,11 @@ static void set(const struct knob *knob, uint64_t value, enum option_source sour
             option_set(row, THP_ALWAYS, source);
         } else if (value) {
             option_set(&option_rows[OPTION_INDEX_large_os_pages], 1, source);
+        }
+        break;
+    case ACTION_CHECK: /* bit 0: tell, bit 1: abort */
+        if (source != SOURCE_MALLOPT || option_now(check)) {
+            option_set(row, (value & 3) + 1, source);
         }
         break;
     case ACTION_NOTHING:

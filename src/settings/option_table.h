@@ -22,7 +22,7 @@ enum option_when { WHEN_START, WHEN_ANY_TIME };
  * and its pages stay shared and untouched until somebody sets an option. */
 struct option_row {
     char name[16];
-    char unit[20];
+    char unit[32];
     char sentence[88];
     uint16_t offset; /* of the value in struct options */
     uint8_t type;    /* enum option_type */

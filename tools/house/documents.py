@@ -71,7 +71,8 @@ def knobs_section(tree):
         "ignored, as in glibc, and reported with `verbose=1` only: it may be meant for another\n"
         "malloc. What each does is in [compatibility](compatibility.md#tuning).\n"),
         "| tunable | variable | mallopt | option |", "|---|---|---|---|"]
-    options = {"SETS": "`{}`", "HUGETLB": "`thp`, `large_os_pages`", "NOTHING": "none"}
+    options = {"SETS": "`{}`", "CHECK": "`check`", "HUGETLB": "`thp`, `large_os_pages`",
+               "NOTHING": "none"}
     for knob in tables.knobs(tree):
         cells = [knob_name(knob), *(f"`{knob[key]}`" if knob[key] else ""
                                     for key in ("environment", "parameter")),

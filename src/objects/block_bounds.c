@@ -1,0 +1,46 @@
+/* block_bounds.c - see block_bounds.h. */
+#include "objects/block_bounds.h"
+
+#include "objects/size_class.h"
+#include "pages/span.h"
+
+enum { SLICES_BACK_MAX = 1 << 16 }; /* 1 GiB */
+
+/* Only the first slice of a large block tells its class: the one that the pointer follows. */
+static struct block_bounds large_around(uintptr_t address) {
+    uintptr_t slice = address & ~(uintptr_t)(SLICE_SIZE - 1);
+    for (unsigned i = 0; i < SLICES_BACK_MAX && slice >= SLICE_SIZE; i++, slice -= SLICE_SIZE) {
+        unsigned object_class = span_class_of((void *)slice);
+        if (object_class) {
+            struct span *span = span_of_block((void *)slice);
+            bool is_inside = span_state(span) == SPAN_LARGE && address < span_end(span);
+            return is_inside ? (struct block_bounds){span->address, span_size(span), object_class}
+                             : (struct block_bounds){0};
+        }
+        if (!span_of_slice(slice)) {
+            break;
+        }
+    }
+    return (struct block_bounds){0};
+}
+
+struct block_bounds block_bounds_of(const void *pointer) {
+    uintptr_t address = (uintptr_t)pointer;
+    unsigned object_class = span_class_of(pointer);
+    if (object_class == 0) {
+        return span_of_slice(address) ? large_around(address) : (struct block_bounds){0};
+    }
+    if (object_class > CLASS_LARGE) {
+        return (struct block_bounds){.object_class = object_class};
+    }
+    struct span *span = span_of_block(pointer);
+    if (object_class == CLASS_LARGE) {
+        return (struct block_bounds){span->address, span_size(span), object_class};
+    }
+    size_t size = size_classes[object_class].size;
+    size_t index = (address - span->address) / size;
+    if (index >= size_classes[object_class].capacity) { /* behind the slab's last block */
+        return (struct block_bounds){.object_class = object_class};
+    }
+    return (struct block_bounds){span->address + index * size, size, object_class};
+}

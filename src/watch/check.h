@@ -1,0 +1,72 @@
+/* check.h - options.check: what a program does wrong with its blocks, found and told.
+ *
+ * A watcher that puts red zones around each block, keeps freed blocks in a quarantine, filled, and
+ * knows of each block who asked for it and who freed it (check_table.h). Zones and fillings are
+ * looked at when a block is freed or reallocated, when it leaves the quarantine, at exit, when the
+ * program asks, and with the level full also every so many calls, all of them.
+ *
+ * Nothing wrong is carried out: a free of what is no block, or free already, is ignored, and
+ * realloc of it gives NULL. Blocks of before the checks began, of first-class heaps, and of libc
+ * pass as they are.
+ *
+ * Lock: CHECKS, for the table and while a report is put together and written. It is not held while
+ * the plain allocator runs. */
+#ifndef PRIM_WATCH_CHECK_H
+#define PRIM_WATCH_CHECK_H
+
+#include "watch/check_table.h"
+
+enum check_level { CHECK_OFF, CHECK_IGNORE, CHECK_REPORT, CHECK_ABORT, CHECK_FULL };
+
+enum check_fault {
+    FAULT_NONE,
+#define FAULT(name, status, sentence) FAULT_##name,
+#include "watch/faults.def"
+#undef FAULT
+    FAULT_COUNT
+};
+
+/* As glibc's <mcheck.h> has it. */
+enum check_status { CHECK_DISABLED = -1, CHECK_OK, CHECK_FREE, CHECK_HEAD, CHECK_TAIL };
+typedef void check_handler(int status);
+
+/* One fault, as a report needs it. */
+struct check_finding {
+    enum check_fault fault;
+    uintptr_t pointer;                 /* that the program passed, or the byte that was changed */
+    const struct check_record *record; /* the block concerned, or NULL */
+    const struct request *request;     /* the call that met it, or NULL: a look at all blocks */
+    struct check_stack now;
+};
+
+/* Registers the watcher if the options ask for it. */
+void check_begin(void);
+
+/* In the constructor: from here on stacks are captured. */
+void check_prepare(void);
+
+/* Begins now, unless other threads have blocks already; the handler hears of faults instead. */
+bool check_begin_late(check_handler *handler, bool is_full);
+
+/* Looks at all blocks; returns how many faults there were. */
+unsigned check_all(const char *occasion);
+
+/* Looks at one block. */
+enum check_status check_one(const void *block);
+
+/* How many faults were met so far. */
+uint64_t check_count(void);
+
+/* In exit handlers: a last look. */
+void check_finish(void);
+
+/* Writes the screen. Lock: CHECKS. */
+void check_report(const struct check_finding *finding, const char *occasion);
+
+void check_capture(struct check_stack *stack, const void *caller);
+
+void check_fork_prepare(void);
+void check_fork_parent(void);
+void check_fork_child(void);
+
+#endif

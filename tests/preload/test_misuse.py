@@ -1,0 +1,146 @@
+"""Little programs with one fault each (tests/misuse), at every level of checks; and programs
+without fault, which nothing may be said of."""
+
+import pathlib
+import re
+import signal
+import subprocess
+
+import pytest
+
+from harness import require
+
+SOURCE = pathlib.Path(__file__).resolve().parents[1] / "misuse" / "misuse.cc"
+ABORTED = -signal.SIGABRT
+
+
+@pytest.fixture(scope="module")
+def misuse(tmp_path_factory):
+    require("g++")
+    program = tmp_path_factory.mktemp("misuse") / "misuse"
+    subprocess.run(["g++", "-std=c++17", "-O1", "-g", "-w", "-fno-builtin", "-o", program, SOURCE,
+                    "-pthread"], check=True, timeout=120)
+    return program
+
+
+def cases(program):
+    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True)
+    return [line.split("\t") for line in listed.stdout.splitlines()]
+
+
+def run(harness, command, check=False, **changes):
+    return harness.run_preloaded(command, changes=changes, check=check)
+
+
+def test_each_is_caught_with_the_right_sentence(harness, misuse):
+    """MALLOC_CHECK_=3: one screen that begins with the sentence, then abort."""
+    table = cases(misuse)
+    assert len(table) >= 30
+    wrong = []
+    for name, sentence in table:
+        result = run(harness, [misuse, name], MALLOC_CHECK_="3")
+        text = result.stderr.decode()
+        if result.returncode != ABORTED or not text.startswith(f"primalloc: {sentence}\n"):
+            wrong.append((name, result.returncode, text[:200]))
+        elif text.count("primalloc: ") != 1 or len(text.splitlines()) > 50:
+            wrong.append((name, "more than one screen", text))
+    assert not wrong
+
+
+def test_level_1_reports_and_goes_on(harness, misuse):
+    wrong = []
+    for name, sentence in cases(misuse):
+        result = run(harness, [misuse, name], MALLOC_CHECK_="1")
+        if (result.returncode != 0 or result.stdout != b"survived\n" or
+                f"primalloc: {sentence}\n" not in result.stderr.decode()):
+            wrong.append((name, result.returncode, result.stdout, result.stderr[:200]))
+    assert not wrong
+
+
+def test_level_0_is_silent(harness, misuse):
+    wrong = []
+    for name, _ in cases(misuse):
+        result = run(harness, [misuse, name], MALLOC_CHECK_="0")
+        if (result.returncode, result.stdout, result.stderr) != (0, b"survived\n", b""):
+            wrong.append((name, result.returncode, result.stderr[:200]))
+    assert not wrong
+
+
+def test_level_2_aborts_without_a_word(harness, misuse):
+    wrong = []
+    for name, _ in cases(misuse):
+        result = run(harness, [misuse, name], MALLOC_CHECK_="2")
+        if (result.returncode, result.stderr) != (ABORTED, b""):
+            wrong.append((name, result.returncode, result.stderr[:200]))
+    assert not wrong
+
+
+def test_our_own_names_of_the_levels(harness, misuse):
+    for word, status, reports in (("off", 0, 0), ("ignore", 0, 0), ("report", 0, 1),
+                                  ("abort", ABORTED, 0), ("full", ABORTED, 1)):
+        result = run(harness, [misuse, "free_of_static"], PRIMALLOC_CHECK=word)
+        assert result.returncode == status, word
+        assert result.stderr.count(b"primalloc: ") == reports, word
+
+
+def test_report(harness, misuse):
+    """What, address, size, class, this call's stack, and those of allocation and free."""
+    text = run(harness, [misuse, "double_free"], MALLOC_CHECK_="1").stderr.decode()
+    frame = r"(?:    \S+\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]\n)+"
+    pattern = (r"primalloc: double free: this block is free already\n"
+               r"  process     \d+ \(misuse\)\n"
+               r"  pointer     (0x[0-9a-f]+)\n"
+               rf"  this call   free\n{frame}"
+               r"  block       \1, 100 bytes, in size class \d+, free\n"
+               rf"  allocated   by malloc\n{frame}"
+               rf"  freed       by free\n{frame}"
+               r"(?:  (?:before|behind) it   0x.*\n)*"
+               r"  now         the program goes on\n")
+    assert re.fullmatch(pattern, text), text
+    assert text.count(f"{misuse}(+0x") >= 3
+
+
+def test_stacks_lead_to_the_lines(harness, misuse):
+    """The offsets are what addr2line wants."""
+    require("addr2line")
+    text = run(harness, [misuse, "free_inside_large"], MALLOC_CHECK_="1").stderr.decode()
+    offsets = re.findall(rf"{re.escape(str(misuse))}\(\+(0x[0-9a-f]+)\)", text)
+    lines = harness.run(["addr2line", "-f", "-e", misuse, *offsets]).stdout.decode()
+    assert "misuse.cc" in lines
+    assert "main" in lines.split()
+
+
+def test_closed_standard_error(harness, misuse, tmp_path):
+    """T04: a report never lands in the file that got number 2."""
+    target = tmp_path / "precious"
+    result = harness.run(
+        ["bash", "-c", f'exec 2>&- ; exec {misuse} double_free > {target}'],
+        environment=harness.preloaded(MALLOC_CHECK_="1"))
+    assert result.returncode == 0
+    assert target.read_text() == "survived\n"
+
+
+CLEAN = {
+    "python3": ["python3", "-c", "import json, re, threading, subprocess\n"
+                "data = {str(i): list(range(i % 50)) for i in range(5000)}\n"
+                "assert json.loads(json.dumps(data)) == data\n"
+                "threads = [threading.Thread(target=sorted, args=(range(9999),)) for _ in 'abcd']\n"
+                "[t.start() for t in threads]; [t.join() for t in threads]\n"
+                "assert subprocess.run(['true']).returncode == 0"],
+    "perl": ["perl", "-e", "my %h; $h{$_ % 999} .= \"x$_\" for 1..50000; print scalar keys %h"],
+    "gcc": ["gcc", "-O2", "-x", "c++", "-c", "-o", "/dev/null", SOURCE],
+    "sqlite3": ["sqlite3", ":memory:", "create table t(a, b); with recursive c(x) as (select 1 "
+                "union all select x + 1 from c limit 20000) insert into t select x, hex(x) from c; "
+                "create index i on t(b); select count(*), max(b) from t where b > '5';"],
+    "git": ["git", "--version"],
+    "bash": ["bash", "-c", "for i in {1..300}; do x=$(echo $i); a[i]=$x; done; echo ${#a[@]}"],
+    "sort": ["sort", "-S", "1M", "--parallel=4", SOURCE],
+    "redis-server": ["redis-server", "--version"],
+}
+
+
+@pytest.mark.parametrize("program", CLEAN)
+def test_programs_without_fault(harness, program):
+    require(program)
+    result = run(harness, CLEAN[program], check=True, MALLOC_CHECK_="3")
+    assert b"primalloc" not in result.stderr
