@@ -102,10 +102,11 @@ def section_page(section, sources):
 
 def index_page(sections):
     lines = [NOTE.format(HEADER), "# Reference\n", (
-        "Everything that [primalloc.h](../../include/primalloc.h) declares, section by section.\n"
-        "The standard names (`malloc`, `free`, `operator new` and so on) do the same as those with\n"
-        "the prefix `prim_`; [symbols](../symbols.md) lists all that the library exports. For C++ see\n"
-        "[primalloc.hpp](../../include/primalloc.hpp), for Rust `cargo doc` in `bindings/rust`.\n")]
+        "All that [primalloc.h](../../include/primalloc.h) declares, section by section.\n"
+        "The standard names (`malloc`, `free`, `operator new` and so on) do what those with\n"
+        "the prefix `prim_` do; [symbols](../symbols.md) lists all that the library exports.\n"
+        "For C++ see [primalloc.hpp](../../include/primalloc.hpp), for Rust `cargo doc` in\n"
+        "`bindings/rust`.\n")]
     lines += ["| section | functions |", "|---|---|"]
     for section in sections:
         page = page_of(section).rsplit("/", 1)[1]

@@ -1,0 +1,107 @@
+"""What docs/guides shows is true: every command is run, every program compiled and run, every
+setting accepted and every name declared."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from conftest import ROOT, need, run
+from test_rust import TARGET, fresh_crate
+
+GUIDES = ROOT / "docs" / "guides"
+LIBRARY = ROOT / "build" / "lib"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SETTING = re.compile(r"\bPRIMALLOC_[A-Z_]+=[^\s`;]+")
+NAME = re.compile(r"\bprim_\w+|\bprim::\w+")
+SERVICE = "import json\nprint(len(json.dumps([str(i) for i in range(1000)])))\n"
+PROGRAM = ('#include "primalloc.h"\n#include <stdlib.h>\n'
+           "int main(void) { void *p = malloc(9), *q = prim_malloc(9); free(p); prim_free(q); }\n")
+
+
+def blocks(*languages):
+    """(a name for the test, the text) of every fenced block in these languages."""
+    return [pytest.param(text, id=f"{path.stem}-{number}")
+            for path in sorted(GUIDES.glob("*.md"))
+            for number, (language, text) in enumerate(BLOCK.findall(path.read_text()))
+            if language in languages]
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory, amalgamation):
+    """A folder with what the guides' commands speak of, and an installation below local/."""
+    folder = tmp_path_factory.mktemp("guides")
+    (folder / "service.py").write_text(SERVICE)
+    (folder / "program.c").write_text(PROGRAM)
+    for path in amalgamation.iterdir():
+        if path.suffix in (".c", ".h"):
+            (folder / path.name).write_text(path.read_text())
+    (folder / "local").mkdir()
+    (folder / "local" / "lib").symlink_to(LIBRARY)
+    return folder
+
+
+def test_every_block_says_what_it_is():
+    known = {"sh", "c", "cpp", "rust", "text"}
+    found = [(path.name, language) for path in sorted(GUIDES.glob("*.md"))
+             for language, _ in BLOCK.findall(path.read_text())]
+    assert found and [one for one in found if one[1] not in known] == []
+
+
+@pytest.mark.parametrize("text", blocks("sh"))
+def test_commands(place, text):
+    if re.search(r"^primalloc ", text, re.MULTILINE) and not (
+            ROOT / "build" / "bin" / "primalloc").exists():
+        pytest.skip("the tool is not built")
+    commands = text.replace("/usr/local/", f"{place}/local/")
+    path = f"{ROOT}/build/bin:{os.environ['PATH']}"
+    run("bash", "-euo", "pipefail", "-c", commands, cwd=place, PATH=path)
+
+
+@pytest.mark.parametrize("text", blocks("c"))
+def test_programs_in_c(tmp_path, text):
+    if "int main(" not in text:
+        text += "int main(void) { return 0; }\n"
+    (tmp_path / "program.c").write_text(text)
+    run("cc", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", f"-I{ROOT}/include",
+        "program.c", LIBRARY / "libprimalloc_prefixed.a", "-pthread", "-o", "program", cwd=tmp_path)
+    run(tmp_path / "program")
+
+
+@pytest.mark.parametrize("text", blocks("cpp"))
+def test_programs_in_cxx(tmp_path, text):
+    (tmp_path / "program.cc").write_text(text)
+    run("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/include", "program.cc",
+        LIBRARY / "libprimalloc_prefixed.a", "-pthread", "-o", "program", cwd=tmp_path)
+    run(tmp_path / "program")
+
+
+@pytest.mark.parametrize("text", blocks("rust"))
+def test_programs_in_rust(tmp_path, text):
+    need("cargo")
+    crate = fresh_crate(tmp_path, "guide", text)
+    run("cargo", "run", "--quiet", "--target-dir", TARGET, cwd=crate)
+
+
+def test_settings_are_accepted(tmp_path):
+    """The library says one line about each that it does not understand."""
+    found = {setting for path in GUIDES.glob("*.md") for setting in SETTING.findall(
+        path.read_text())}
+    assert len(found) > 10
+    for setting in sorted(found):
+        name, value = setting.split("=", 1)
+        value = value.replace("/tmp/", f"{tmp_path}/")
+        done = subprocess.run(["/bin/true"], env=os.environ | {
+            "LD_PRELOAD": str(LIBRARY / "libprimalloc.so"), name: value},
+            text=True, capture_output=True)
+        if name not in ("PRIMALLOC_VERBOSE", "PRIMALLOC_SHOW_STATS"):
+            assert (done.returncode, done.stderr) == (0, ""), setting
+
+
+def test_names_are_declared():
+    declared = "".join(path.read_text() for path in (ROOT / "include").iterdir())
+    for path in sorted(GUIDES.glob("*.md")):
+        for name in NAME.findall(path.read_text()):
+            bare = name.replace("prim::", "")
+            assert name == "prim_" or re.search(rf"\b{bare}\b", declared), f"{path.name}: {name}"
