@@ -47,7 +47,7 @@ static void check_alignment(allocate_aligned *allocate, size_t alignment, size_t
 }
 
 /* T27: the size need not be a multiple of the alignment. */
-static void test_every_alignment(void **state) {
+static void test_t27_every_alignment(void **state) {
     (void)state;
     const size_t sizes[] = {0, 1, 5, 24, 100, 1000, 4095, 5000, 33000, 300001};
     for (size_t i = 0; i < ALLOCATORS; i++) {
@@ -74,7 +74,7 @@ static const size_t not_powers_of_two[] = {3,
                                            ((size_t)1 << 63) + 1};
 enum { NOT_POWERS = sizeof not_powers_of_two / sizeof not_powers_of_two[0] };
 
-static void test_aligned_alloc_refuses_other_alignments(void **state) {
+static void test_t27_aligned_alloc_refuses_other_alignments(void **state) {
     (void)state;
     for (size_t i = 0; i < NOT_POWERS; i++) {
         errno = 0;
@@ -87,7 +87,7 @@ static void test_aligned_alloc_refuses_other_alignments(void **state) {
 }
 
 /* It returns the error and leaves the pointer as it was. */
-static void test_posix_memalign_reports_by_value(void **state) {
+static void test_t28_posix_memalign_reports_by_value(void **state) {
     (void)state;
     void *const untouched = &state;
     for (size_t i = 0; i < NOT_POWERS + 4; i++) {
@@ -106,7 +106,7 @@ static void test_posix_memalign_reports_by_value(void **state) {
 }
 
 /* T28: glibc rounds up to the next power of two. */
-static void test_memalign_rounds_alignment_up(void **state) {
+static void test_t28_memalign_rounds_alignment_up(void **state) {
     (void)state;
     const struct {
         size_t asked;
@@ -134,7 +134,7 @@ static void test_memalign_rounds_alignment_up(void **state) {
 }
 
 /* T36: huge alignments either work or fail with ENOMEM; no abort, no wrap-around. */
-static void test_huge_alignments(void **state) {
+static void test_t36_huge_alignments(void **state) {
     (void)state;
     for (size_t i = 0; i < ALLOCATORS; i++) {
         for (unsigned shift = 21; shift < 64; shift++) {
@@ -183,7 +183,7 @@ static void test_valloc_and_pvalloc(void **state) {
 }
 
 /* T29: rounding up to pages may not wrap around. */
-static void test_valloc_and_pvalloc_fail_with_enomem(void **state) {
+static void test_t29_valloc_and_pvalloc_fail_with_enomem(void **state) {
     (void)state;
     const size_t impossible[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 4094, SIZE_MAX - 4096,
                                  SIZE_MAX / 2 + 1};
@@ -218,13 +218,13 @@ int main(void) {
     expect_allocator();
     watchdog_start(120, "api/test_aligned");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_alignment),
-        cmocka_unit_test(test_aligned_alloc_refuses_other_alignments),
-        cmocka_unit_test(test_posix_memalign_reports_by_value),
-        cmocka_unit_test(test_memalign_rounds_alignment_up),
-        cmocka_unit_test(test_huge_alignments),
+        cmocka_unit_test(test_t27_every_alignment),
+        cmocka_unit_test(test_t27_aligned_alloc_refuses_other_alignments),
+        cmocka_unit_test(test_t28_posix_memalign_reports_by_value),
+        cmocka_unit_test(test_t28_memalign_rounds_alignment_up),
+        cmocka_unit_test(test_t36_huge_alignments),
         cmocka_unit_test(test_valloc_and_pvalloc),
-        cmocka_unit_test(test_valloc_and_pvalloc_fail_with_enomem),
+        cmocka_unit_test(test_t29_valloc_and_pvalloc_fail_with_enomem),
         cmocka_unit_test(test_aligned_memory_is_reused),
     };
     return cmocka_run_group_tests_name("aligned allocation", tests, NULL, NULL);

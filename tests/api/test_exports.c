@@ -21,7 +21,7 @@ static const struct {
 };
 enum { EXPORTS = sizeof exports / sizeof exports[0] };
 
-static void test_every_export_is_ours(void **state) {
+static void test_t10_every_export_is_ours(void **state) {
     (void)state;
     Dl_info malloc_object;
     assert_int_not_equal(dladdr(dlsym(RTLD_DEFAULT, "malloc"), &malloc_object), 0);
@@ -60,7 +60,7 @@ static void test_version(void **state) {
 }
 
 /* T55: programs look for these names to learn which allocator they run on. */
-static void test_names_of_other_allocators_are_absent(void **state) {
+static void test_t55_names_of_other_allocators_are_absent(void **state) {
     (void)state;
     const char *const names[] = {"mallctl",   "malloc_stats_print",       "mi_malloc", "mi_version",
                                  "tc_malloc", "MallocExtension_Internal", "je_malloc", "rpmalloc"};
@@ -72,10 +72,10 @@ static void test_names_of_other_allocators_are_absent(void **state) {
 int main(void) {
     expect_allocator();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_export_is_ours),
+        cmocka_unit_test(test_t10_every_export_is_ours),
         cmocka_unit_test(test_table_is_complete),
         cmocka_unit_test(test_version),
-        cmocka_unit_test(test_names_of_other_allocators_are_absent),
+        cmocka_unit_test(test_t55_names_of_other_allocators_are_absent),
     };
     return cmocka_run_group_tests_name("export table", tests, NULL, NULL);
 }

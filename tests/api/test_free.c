@@ -25,7 +25,7 @@ static void test_null_is_ignored(void **state) {
 }
 
 /* T30: also when free gives memory back to the system. */
-static void test_free_keeps_errno(void **state) {
+static void test_t30_free_keeps_errno(void **state) {
     (void)state;
     for (size_t i = 0; i < SIZES; i++) {
         enum { COUNT = 40 };
@@ -47,7 +47,7 @@ static void test_free_keeps_errno(void **state) {
 }
 
 /* T24: the size given is the size last asked for, whatever the block really holds. */
-static void test_free_sized(void **state) {
+static void test_t24_free_sized(void **state) {
     (void)state;
     if (!has_sized_free()) {
         skip();
@@ -71,7 +71,7 @@ static void test_free_sized(void **state) {
     assert_int_equal(errno, EXDEV);
 }
 
-static void test_free_aligned_sized(void **state) {
+static void test_t25_free_aligned_sized(void **state) {
     (void)state;
     if (!has_sized_free()) {
         skip();
@@ -106,7 +106,7 @@ static char static_bytes[8192];
 static const char constant_bytes[64] = "constant";
 
 /* T05: freeing what no allocator gave out does nothing. */
-static void test_foreign_pointers_are_ignored(void **state) {
+static void test_t05_foreign_pointers_are_ignored(void **state) {
     (void)state;
     if (is_reference_allocator()) {
         skip();
@@ -154,7 +154,7 @@ static void test_foreign_pointers_are_ignored(void **state) {
 
 #if !defined PRIM_TEST_PREFIXED && !defined PRIM_TEST_FULLY_STATIC
 /* T08: a library loaded with RTLD_DEEPBIND calls libc's malloc and leaves the free to us. */
-static void test_blocks_of_libc_are_accepted(void **state) {
+static void test_t08_blocks_of_libc_are_accepted(void **state) {
     (void)state;
     if (is_reference_allocator()) {
         skip();
@@ -184,7 +184,7 @@ static void test_blocks_of_libc_are_accepted(void **state) {
 
 /* A second copy of libc in its own namespace has a heap of its own (T03 is the same with LD_AUDIT).
  * */
-static void test_blocks_of_another_namespace_are_ignored(void **state) {
+static void test_t03_blocks_of_another_namespace_are_ignored(void **state) {
     (void)state;
     if (is_reference_allocator()) {
         skip();
@@ -209,16 +209,16 @@ int main(void) {
     watchdog_start(120, "api/test_free");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_null_is_ignored),
-        cmocka_unit_test(test_free_keeps_errno),
-        cmocka_unit_test(test_free_sized),
-        cmocka_unit_test(test_free_aligned_sized),
+        cmocka_unit_test(test_t30_free_keeps_errno),
+        cmocka_unit_test(test_t24_free_sized),
+        cmocka_unit_test(test_t25_free_aligned_sized),
 #if !defined PRIM_TEST_PREFIXED
         cmocka_unit_test(test_cfree),
 #endif
-        cmocka_unit_test(test_foreign_pointers_are_ignored),
+        cmocka_unit_test(test_t05_foreign_pointers_are_ignored),
 #if !defined PRIM_TEST_PREFIXED && !defined PRIM_TEST_FULLY_STATIC
-        cmocka_unit_test(test_blocks_of_libc_are_accepted),
-        cmocka_unit_test(test_blocks_of_another_namespace_are_ignored),
+        cmocka_unit_test(test_t08_blocks_of_libc_are_accepted),
+        cmocka_unit_test(test_t03_blocks_of_another_namespace_are_ignored),
 #endif
     };
     return cmocka_run_group_tests_name("free and foreign pointers", tests, NULL, NULL);

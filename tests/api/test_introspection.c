@@ -35,7 +35,7 @@ static size_t bytes_in_use(void) {
     return info.uordblks + info.hblkhd;
 }
 
-static void test_mallinfo2_follows_use(void **state) {
+static void test_t35_mallinfo2_follows_use(void **state) {
     (void)state;
     void *blocks[COUNT];
     const size_t sizes[] = {1000, 100000, 2 << 20};
@@ -123,7 +123,7 @@ static void test_malloc_stats_prints_to_standard_error(void **state) {
     fclose(file);
 }
 
-static void test_mallopt_accepts_what_glibc_documents(void **state) {
+static void test_t35_mallopt_accepts_what_glibc_documents(void **state) {
     (void)state;
     assert_int_equal(mallopt(M_MMAP_THRESHOLD, 1 << 20), 1);
     assert_int_equal(mallopt(M_TRIM_THRESHOLD, 1 << 20), 1);
@@ -160,7 +160,7 @@ static void trim_after(size_t size, size_t total) {
     assert_true(resident_bytes() < before + total / 4);
 }
 
-static void test_malloc_trim_gives_memory_back(void **state) {
+static void test_t35_malloc_trim_gives_memory_back(void **state) {
     (void)state;
     trim_after(24, 48 * MIB);
     trim_after(1000, 96 * MIB);
@@ -181,15 +181,15 @@ int main(void) {
     expect_allocator();
     watchdog_start(60, "api/test_introspection");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mallinfo2_follows_use),
+        cmocka_unit_test(test_t35_mallinfo2_follows_use),
         cmocka_unit_test(test_mallinfo2_parts_add_up),
         cmocka_unit_test(test_mallinfo_is_mallinfo2_cut_to_int),
         cmocka_unit_test(test_malloc_info_writes_xml),
         cmocka_unit_test(test_malloc_info_refuses_options),
         cmocka_unit_test(test_malloc_stats_prints_to_standard_error),
-        cmocka_unit_test(test_malloc_trim_gives_memory_back),
+        cmocka_unit_test(test_t35_malloc_trim_gives_memory_back),
         cmocka_unit_test(test_malloc_trim_with_nothing_to_do),
-        cmocka_unit_test(test_mallopt_accepts_what_glibc_documents),
+        cmocka_unit_test(test_t35_mallopt_accepts_what_glibc_documents),
     };
     return cmocka_run_group_tests_name("introspection and tuning", tests, NULL, NULL);
 }

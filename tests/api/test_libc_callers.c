@@ -31,7 +31,7 @@ static void check_and_free(void *block, size_t size) {
     free(grown);
 }
 
-static void test_string_copies(void **state) {
+static void test_t37_string_copies(void **state) {
     (void)state;
     static char text[100001];
     for (size_t length = 0; length < sizeof text - 1; length = length * 3 + 1) {
@@ -47,7 +47,7 @@ static void test_string_copies(void **state) {
     check_and_free(wide, 16 * sizeof(wchar_t));
 }
 
-static void test_formatted_strings(void **state) {
+static void test_t37_formatted_strings(void **state) {
     (void)state;
     char *text = NULL;
     for (int width = 1; width < 50000; width *= 3) {
@@ -60,7 +60,7 @@ static void test_formatted_strings(void **state) {
     check_and_free(word, 5);
 }
 
-static void test_getline_grows_our_block(void **state) {
+static void test_t37_getline_grows_our_block(void **state) {
     (void)state;
     FILE *file = tmpfile();
     assert_non_null(file);
@@ -87,7 +87,7 @@ static void test_getline_grows_our_block(void **state) {
     fclose(file);
 }
 
-static void test_paths(void **state) {
+static void test_t37_paths(void **state) {
     (void)state;
     char *path = realpath("/proc/self/../self/exe", NULL);
     check_and_free(path, strlen(path) + 1);
@@ -100,7 +100,7 @@ static void test_paths(void **state) {
     check_and_free(path, strlen(path) + 1);
 }
 
-static void test_memory_streams(void **state) {
+static void test_t37_memory_streams(void **state) {
     (void)state;
     char *text = NULL;
     size_t size = 0;
@@ -242,11 +242,11 @@ int main(void) {
     expect_allocator();
     watchdog_start(60, "api/test_libc_callers");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_string_copies),
-        cmocka_unit_test(test_formatted_strings),
-        cmocka_unit_test(test_getline_grows_our_block),
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_memory_streams),
+        cmocka_unit_test(test_t37_string_copies),
+        cmocka_unit_test(test_t37_formatted_strings),
+        cmocka_unit_test(test_t37_getline_grows_our_block),
+        cmocka_unit_test(test_t37_paths),
+        cmocka_unit_test(test_t37_memory_streams),
         cmocka_unit_test(test_directory_lists),
         cmocka_unit_test(test_argument_vectors_resize_our_block),
         cmocka_unit_test(test_search_trees),

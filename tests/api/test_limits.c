@@ -98,7 +98,7 @@ static void check_and_free_all(struct node *head) {
     }
 }
 
-static void test_exhaustion_and_recovery(void **state) {
+static void test_t17_exhaustion_and_recovery(void **state) {
     (void)state;
     const size_t sizes[] = {5 << 20, 300000, 40000, 3000, 64};
     limit_address_space(ROOM);
@@ -132,7 +132,7 @@ static void test_exhaustion_of_data(void **state) {
     bool can_be_tested = is_limited();
     lift_limit();
     if (can_be_tested) {
-        test_exhaustion_and_recovery(state);
+        test_t17_exhaustion_and_recovery(state);
     }
     resource = RLIMIT_AS;
     if (!can_be_tested) {
@@ -159,7 +159,7 @@ int main(void) {
     expect_allocator();
     watchdog_start(100, "api/test_limits");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exhaustion_and_recovery),
+        cmocka_unit_test(test_t17_exhaustion_and_recovery),
         cmocka_unit_test(test_exhaustion_of_data),
         cmocka_unit_test(test_failed_growth_keeps_the_block),
     };

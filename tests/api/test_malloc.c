@@ -16,7 +16,7 @@ static size_t guaranteed_alignment(size_t size) {
     return size > 8 || sixteen ? 16 : 8;
 }
 
-static void test_zero_bytes_give_unique_blocks(void **state) {
+static void test_t31_zero_bytes_give_unique_blocks(void **state) {
     (void)state;
     enum { COUNT = 100 };
     void *blocks[COUNT];
@@ -32,7 +32,7 @@ static void test_zero_bytes_give_unique_blocks(void **state) {
     }
 }
 
-static void test_impossible_sizes_fail_with_enomem(void **state) {
+static void test_t29_impossible_sizes_fail_with_enomem(void **state) {
     (void)state;
     const size_t impossible[] = {
         SIZE_MAX,         SIZE_MAX - 1,     SIZE_MAX - 8,     SIZE_MAX - 16, SIZE_MAX - 4095,
@@ -90,7 +90,7 @@ static bool is_zero(const unsigned char *bytes, size_t size) {
 }
 
 /* T34: memory that was dirtied, freed and perhaps purged comes back as zeros. */
-static void test_calloc_zeroes_recycled_memory(void **state) {
+static void test_t34_calloc_zeroes_recycled_memory(void **state) {
     (void)state;
     const size_t sizes[] = {1,    7,     8,     9,      24,     100,    512,     1000,
                             4096, 10000, 33000, 100000, 262144, 300000, 1 << 20, 5 << 20};
@@ -136,7 +136,7 @@ static void test_calloc_multiplies(void **state) {
 }
 
 /* T32 */
-static void test_alignment_of_every_size(void **state) {
+static void test_t32_alignment_of_every_size(void **state) {
     (void)state;
     enum { BLOCKS = 5 };
     for (size_t size = 1; size <= 4096; size++) {
@@ -218,13 +218,13 @@ int main(void) {
     expect_allocator();
     watchdog_start(120, "api/test_malloc");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zero_bytes_give_unique_blocks),
-        cmocka_unit_test(test_impossible_sizes_fail_with_enomem),
+        cmocka_unit_test(test_t31_zero_bytes_give_unique_blocks),
+        cmocka_unit_test(test_t29_impossible_sizes_fail_with_enomem),
         cmocka_unit_test(test_success_keeps_errno),
         cmocka_unit_test(test_calloc_refuses_overflow),
-        cmocka_unit_test(test_calloc_zeroes_recycled_memory),
+        cmocka_unit_test(test_t34_calloc_zeroes_recycled_memory),
         cmocka_unit_test(test_calloc_multiplies),
-        cmocka_unit_test(test_alignment_of_every_size),
+        cmocka_unit_test(test_t32_alignment_of_every_size),
         cmocka_unit_test(test_blocks_do_not_overlap),
         cmocka_unit_test(test_very_large_blocks),
         cmocka_unit_test(test_freed_large_memory_is_reused_or_returned),

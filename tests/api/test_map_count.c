@@ -119,7 +119,7 @@ static size_t walk(uint64_t seed, size_t steps, size_t largest) {
     return failures;
 }
 
-static void test_walk(void **state) {
+static void test_t19_walk(void **state) {
     (void)state;
     use_up_mappings();
     if (!is_full) {
@@ -221,7 +221,7 @@ int main(void) {
     expect_allocator();
     watchdog_start(100, "api/test_map_count");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_t19_walk),
         cmocka_unit_test(test_blocks_from_before),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_fork),

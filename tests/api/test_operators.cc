@@ -84,7 +84,7 @@ void test_aligned(void **) {
     }
 }
 
-void test_delete_of_null(void **) {
+void test_t25_delete_of_null(void **) {
     void *null = opaque(nullptr);
     auto align = static_cast<std::align_val_t>(64);
     ::operator delete(null);
@@ -110,7 +110,7 @@ template <typename Allocate> bool throws_bad_alloc(Allocate allocate) {
     return false;
 }
 
-void test_failure_throws(void **) {
+void test_t38_failure_throws(void **) {
     auto align = static_cast<std::align_val_t>(64);
     std::size_t size = opaque_size(impossible);
     assert_true(throws_bad_alloc([=] { return ::operator new(size); }));
@@ -145,7 +145,7 @@ void handler_that_throws() {
 }
 
 // operator new calls the handler again and again until one call removes it.
-void test_handler_is_called_in_a_loop(void **) {
+void test_t38_handler_is_called_in_a_loop(void **) {
     std::size_t size = opaque_size(impossible);
     auto align = static_cast<std::align_val_t>(64);
     for (int form = 0; form < 4; form++) {
@@ -217,7 +217,7 @@ struct alignas(128) wide {
 };
 
 // T26: through a base pointer, as arrays with cookies, over-aligned, and in containers.
-void test_objects_and_containers(void **) {
+void test_t26_objects_and_containers(void **) {
     for (int i = 0; i < 100; i++) {
         std::unique_ptr<base> object(new derived);
         std::unique_ptr<derived[]> array(new derived[7]);
@@ -255,13 +255,13 @@ int main() {
         cmocka_unit_test(test_single_and_array),
         cmocka_unit_test(test_nothrow),
         cmocka_unit_test(test_aligned),
-        cmocka_unit_test(test_delete_of_null),
-        cmocka_unit_test(test_failure_throws),
+        cmocka_unit_test(test_t25_delete_of_null),
+        cmocka_unit_test(test_t38_failure_throws),
         cmocka_unit_test(test_failure_without_throwing),
-        cmocka_unit_test(test_handler_is_called_in_a_loop),
+        cmocka_unit_test(test_t38_handler_is_called_in_a_loop),
         cmocka_unit_test(test_handler_may_throw),
         cmocka_unit_test(test_malloc_ignores_the_handler),
-        cmocka_unit_test(test_objects_and_containers),
+        cmocka_unit_test(test_t26_objects_and_containers),
         cmocka_unit_test(test_new_and_malloc_share_a_heap),
     };
     return cmocka_run_group_tests_name("operators new and delete", tests, nullptr, nullptr);

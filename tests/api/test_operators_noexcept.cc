@@ -37,7 +37,7 @@ void handler() {
     std::set_new_handler(nullptr);
 }
 
-void test_handler_is_called(void **) {
+void test_t38_handler_is_called(void **) {
     std::set_new_handler(handler);
     assert_null(opaque(::operator new(opaque_size(impossible), std::nothrow)));
     assert_int_equal(handler_calls, 1);
@@ -51,7 +51,7 @@ int main() {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothrow_gives_null),
         cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_handler_is_called),
+        cmocka_unit_test(test_t38_handler_is_called),
     };
     return cmocka_run_group_tests_name("operators without exceptions", tests, nullptr, nullptr);
 }

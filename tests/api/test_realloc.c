@@ -20,7 +20,7 @@ static void test_null_is_malloc(void **state) {
 }
 
 /* T31 */
-static void test_size_zero_frees_and_gives_null(void **state) {
+static void test_t31_size_zero_frees_and_gives_null(void **state) {
     (void)state;
     for (size_t size = 1; size < (size_t)2 << 20; size = size * 2 + 1) {
         void *block = opaque(malloc(size));
@@ -203,7 +203,7 @@ int main(void) {
     watchdog_start(120, "api/test_realloc");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_null_is_malloc),
-        cmocka_unit_test(test_size_zero_frees_and_gives_null),
+        cmocka_unit_test(test_t31_size_zero_frees_and_gives_null),
         cmocka_unit_test(test_failure_keeps_the_old_block),
         cmocka_unit_test(test_content_survives_every_kind_of_move),
         cmocka_unit_test(test_growing_and_shrinking_by_steps),

@@ -66,7 +66,7 @@ static void test_at_least_what_was_asked_for(void **state) {
 }
 
 /* Blocks filled to their last usable byte leave each other alone and keep their usable size. */
-static void test_all_usable_bytes_are_writable(void **state) {
+static void test_t33_all_usable_bytes_are_writable(void **state) {
     (void)state;
     enum { COUNT = 3000 };
     static struct {
@@ -121,7 +121,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_null_has_no_bytes),
         cmocka_unit_test(test_at_least_what_was_asked_for),
-        cmocka_unit_test(test_all_usable_bytes_are_writable),
+        cmocka_unit_test(test_t33_all_usable_bytes_are_writable),
         cmocka_unit_test(test_realloc_to_the_usable_size_keeps_every_byte),
         cmocka_unit_test(test_waste_is_moderate),
     };

@@ -63,7 +63,7 @@ __attribute__((noreturn)) static void live_as_child(unsigned seed, unsigned gene
     _exit(0);
 }
 
-static void test_fork_under_load(void **state) {
+static void test_t39_fork_under_load(void **state) {
     (void)state;
     load_start(LOAD_THREADS);
     allocate_inheritance();
@@ -96,7 +96,7 @@ static void *fork_in_thread(void *argument) {
 }
 
 /* Several threads fork at once, and the child's only thread is not the first one. */
-static void test_fork_from_many_threads(void **state) {
+static void test_t39_fork_from_many_threads(void **state) {
     (void)state;
     load_start(20);
     pthread_t threads[8];
@@ -155,8 +155,8 @@ int main(void) {
     expect_allocator();
     watchdog_start(120 + (unsigned)scaled(60), "fork/fork_under_load");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fork_under_load),
-        cmocka_unit_test(test_fork_from_many_threads),
+        cmocka_unit_test(test_t39_fork_under_load),
+        cmocka_unit_test(test_t39_fork_from_many_threads),
         cmocka_unit_test(test_children_do_not_grow),
         cmocka_unit_test(test_handlers_that_allocate),
     };

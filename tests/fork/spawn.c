@@ -43,7 +43,7 @@ static void test_system(void **state) {
     }
 }
 
-static void test_posix_spawn(void **state) {
+static void test_t40_posix_spawn(void **state) {
     (void)state;
     for (int i = 0; i < ROUNDS; i++) {
         char *const arguments[] = {"sh", "-c", "echo spawned; exit 0", NULL};
@@ -66,7 +66,7 @@ static void run_true(void) {
     expect_success(child, "a process after vfork");
 }
 
-static void test_vfork(void **state) {
+static void test_t40_vfork(void **state) {
     (void)state;
     for (int i = 0; i < ROUNDS; i++) {
         run_true();
@@ -87,7 +87,7 @@ static int allocate_in_shared_memory(void *argument) {
     return 0;
 }
 
-static void test_clone_with_shared_memory(void **state) {
+static void test_t40_clone_with_shared_memory(void **state) {
     (void)state;
     char *stack = mmap(NULL, CLONE_STACK, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
@@ -102,7 +102,7 @@ static void test_clone_with_shared_memory(void **state) {
     munmap(stack, CLONE_STACK);
 }
 
-static void test_daemon(void **state) {
+static void test_t42_daemon(void **state) {
     (void)state;
     for (int i = 0; i < ROUNDS; i++) {
         int ends[2];
@@ -144,10 +144,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_popen),
         cmocka_unit_test(test_system),
-        cmocka_unit_test(test_posix_spawn),
-        cmocka_unit_test(test_vfork),
-        cmocka_unit_test(test_clone_with_shared_memory),
-        cmocka_unit_test(test_daemon),
+        cmocka_unit_test(test_t40_posix_spawn),
+        cmocka_unit_test(test_t40_vfork),
+        cmocka_unit_test(test_t40_clone_with_shared_memory),
+        cmocka_unit_test(test_t42_daemon),
     };
     return cmocka_run_group_tests_name("starting processes", tests, start_load, stop_load);
 }

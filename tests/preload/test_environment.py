@@ -25,7 +25,7 @@ LIMITED = {
 
 
 @pytest.mark.parametrize("name", LIMITED)
-def test_limited_address_space(harness, each_library, name):
+def test_t17_limited_address_space(harness, each_library, name):
     """T17"""
     source = harness.directory / "main.c"
     source.write_text("#include <stdio.h>\nint main(void) { puts(\"\"); }\n")
@@ -36,13 +36,13 @@ def test_limited_address_space(harness, each_library, name):
     assert got.stdout == expected.stdout
 
 
-def test_limited_address_space_with_threads(harness, fixtures, each_library):
+def test_t17_limited_address_space_with_threads(harness, fixtures, each_library):
     command = ["bash", "-c", f"ulimit -v 300000 && exec {fixtures('exercise.c')}"]
     environment = harness.environment(LD_PRELOAD=str(each_library))
     assert harness.run(command, environment=environment).stdout == EXERCISED
 
 
-def test_very_small_address_space(harness, library):
+def test_t17_very_small_address_space(harness, library):
     """Less room than the library might like to reserve: the shell still runs."""
     for kilobytes in (64000, 32000, 20000):
         script = f"ulimit -v {kilobytes} && exec bash -c 'x=1; echo $((x + 1))'"
@@ -65,7 +65,7 @@ print(len([bytes(1000) for _ in range(100000)]))
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 @pytest.mark.parametrize("setting", ["", "PRIMALLOC_VERBOSE", "PRIMALLOC_SHOW_STATS"])
-def test_closed_descriptors(harness, each_library, closed, setting):
+def test_t04_closed_descriptors(harness, each_library, closed, setting):
     """T04: nothing that the library prints may land in a file that reused descriptor 2."""
     victim = harness.directory / "victim"
     script = ("import os, sys\n"
@@ -133,14 +133,14 @@ def test_handshake(harness, library):
     assert result.stdout == b"None\n"
 
 
-def test_one_processor(harness, fixtures, each_library):
+def test_t22_one_processor(harness, fixtures, each_library):
     require("taskset")
     command = ["taskset", "-c", str(max(os.sched_getaffinity(0))), fixtures("exercise.c")]
     environment = harness.environment(LD_PRELOAD=str(each_library))
     assert harness.run(command, environment=environment).stdout == EXERCISED
 
 
-def test_without_restartable_sequences(harness, fixtures, each_library):
+def test_t23_without_restartable_sequences(harness, fixtures, each_library):
     """T23"""
     environment = harness.environment(LD_PRELOAD=str(each_library),
                                       GLIBC_TUNABLES="glibc.pthread.rseq=0")
@@ -153,7 +153,7 @@ def test_few_threads_allowed(harness, fixtures, library):
     assert harness.run_preloaded(["bash", "-c", script]).stdout == b"ok\n"
 
 
-def test_single_threaded_programs_stay_so(harness, library):
+def test_t42_single_threaded_programs_stay_so(harness, library):
     """T42"""
     script = "print(len(__import__('os').listdir('/proc/self/task')))"
     assert harness.run_preloaded([PYTHON, "-c", script]).stdout == b"1\n"
@@ -177,7 +177,7 @@ def strict_overcommit():
         ratio.write_text(before[1])
 
 
-def test_strict_overcommit(harness, fixtures, library, strict_overcommit):
+def test_t18_strict_overcommit(harness, fixtures, library, strict_overcommit):
     """What the library maps but does not use must not count as promised memory."""
     committed = pathlib.Path("/proc/meminfo")
 
@@ -197,7 +197,7 @@ def test_strict_overcommit(harness, fixtures, library, strict_overcommit):
         sleeper.wait()
 
 
-def test_strict_overcommit_refuses(harness, library, strict_overcommit):
+def test_t18_strict_overcommit_refuses(harness, library, strict_overcommit):
     """More than the machine has is refused at once, and then the program goes on."""
     script = """
 try:
@@ -210,7 +210,7 @@ print(len([bytes(1000) for _ in range(100000)]))
     assert result.stdout == b"refused\n100000\n"
 
 
-def test_full_map_table(harness, library):
+def test_t19_full_map_table(harness, library):
     """T19: as many mappings as the kernel allows; allocating and freeing fails softly or works."""
     script = """
 import mmap, ctypes
@@ -235,7 +235,7 @@ print('survived')
     assert result.stdout == b"survived\n"
 
 
-def test_locked_memory(harness, fixtures, library):
+def test_t21_locked_memory(harness, fixtures, library):
     """T21: mlockall must not make reservations resident."""
     script = f"""
 import ctypes, os, resource, sys
@@ -253,7 +253,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 600_000)
     assert result.stdout == b"True\n"
 
 
-def test_set_user_id_program_ignores_the_environment(harness, fixtures, library):
+def test_t13_set_user_id_program_ignores_the_environment(harness, fixtures, library):
     """A program that gained privileges must not write where its caller tells it to."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
@@ -296,7 +296,7 @@ def resident_kilobytes(harness, environment) -> int:
     return min(measure() for _ in range(20))
 
 
-def test_small_processes_stay_small(harness, library):
+def test_t58_small_processes_stay_small(harness, library):
     """T58: what the preload costs a program that does nothing."""
     plain = resident_kilobytes(harness, harness.environment())
     ours = resident_kilobytes(harness, harness.preloaded())

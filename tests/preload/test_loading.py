@@ -34,7 +34,7 @@ def test_constructors_of_other_libraries_allocate(harness, fixtures, each_librar
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
-def test_wrapped_system_calls(harness, fixtures, each_library, order):
+def test_t01_wrapped_system_calls(harness, fixtures, each_library, order):
     """T01: dlsym calls calloc while the allocator starts."""
     wrapper = fixtures("wrap_system_calls.c", "-shared")
     pair = [str(wrapper), str(each_library)]
@@ -44,7 +44,7 @@ def test_wrapped_system_calls(harness, fixtures, each_library, order):
     harness.run(["bash", "-c", "x=$(echo 1); echo $x | cat"], environment=environment, timeout=30)
 
 
-def test_faketime(harness, fixtures, library):
+def test_t02_faketime(harness, fixtures, library):
     """T02: an interposer of the clock."""
     require("faketime")
     command = ["faketime", "2020-01-01 00:00:00", "sh", "-c",
@@ -52,7 +52,7 @@ def test_faketime(harness, fixtures, library):
     assert harness.run(command).stdout == EXERCISED + b"2020\n"
 
 
-def test_auditor(harness, fixtures, each_library):
+def test_t03_auditor(harness, fixtures, each_library):
     """T03: an auditor has its own namespace and its own libc."""
     auditor = fixtures("audit.c", "-shared")
     environment = harness.environment(LD_PRELOAD=str(each_library), LD_AUDIT=str(auditor))
@@ -60,12 +60,12 @@ def test_auditor(harness, fixtures, each_library):
     assert harness.run([fixtures("exercise.c")], environment=environment).stdout == EXERCISED
 
 
-def test_late_dlopen(harness, fixtures, each_library):
+def test_t07_late_dlopen(harness, fixtures, each_library):
     """T07: dlopen from a running program, dlclose while a thread still uses it."""
     assert harness.run([fixtures("exercise.c"), each_library]).stdout == EXERCISED
 
 
-def test_late_dlopen_after_many_libraries_with_thread_local_storage(harness, fixtures, library):
+def test_t06_late_dlopen_after_many_thread_local_libraries(harness, fixtures, library):
     """T06: the reserve for static TLS is small, and others may have used it."""
     original = fixtures("thread_local.c", "-shared", "-DSIZE=64", "-ftls-model=global-dynamic")
     copies = []
@@ -81,14 +81,14 @@ def read_elf(option, library) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_static_thread_local_storage_is_small(library):
+def test_t06_static_thread_local_storage_is_small(library):
     """T06: at most 16 bytes of the reserve that all late libraries share."""
     segments = re.findall(r"^ +TLS +\S+ \S+ \S+ \S+ (0x[0-9a-f]+)", read_elf("-lW", library),
                           re.MULTILINE)
     assert all(int(size, 16) <= 16 for size in segments)
 
 
-def test_library_cannot_be_unloaded(library):
+def test_t07_library_cannot_be_unloaded(library):
     assert "NODELETE" in read_elf("-dW", library)
 
 
@@ -98,7 +98,7 @@ def test_library_needs_only_libc(library):
     assert needed <= {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 
 
-def test_deepbind_plugin_gives_blocks(harness, fixtures, each_library):
+def test_t08_deepbind_plugin_gives_blocks(harness, fixtures, each_library):
     """T08: what a plugin took from libc's heap may be freed through ours."""
     plugin = fixtures("plugin.c", "-shared")
     environment = harness.environment(LD_PRELOAD=str(each_library))
@@ -107,14 +107,14 @@ def test_deepbind_plugin_gives_blocks(harness, fixtures, each_library):
 
 
 @pytest.mark.xfail(reason="T08: libc's own free is called with a block of ours", strict=False)
-def test_deepbind_plugin_takes_blocks(harness, fixtures, library):
+def test_t08_deepbind_plugin_takes_blocks(harness, fixtures, library):
     plugin = fixtures("plugin.c", "-shared")
     command = [fixtures("plugin_host.c"), plugin, "give"]
     assert harness.run_preloaded(command).stdout == b"exchanged\n"
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
-def test_beside_another_allocator(harness, fixtures, library, order):
+def test_t15_beside_another_allocator(harness, fixtures, library, order):
     """Two allocators preloaded: the first one serves. (A program that calls a function which the
     first one lacks does mix them: jemalloc has no reallocarray.)"""
     other = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
@@ -128,7 +128,7 @@ def test_beside_another_allocator(harness, fixtures, library, order):
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
-def test_address_sanitizer(harness, fixtures, library, order):
+def test_t15_address_sanitizer(harness, fixtures, library, order):
     """T15: a sanitized program, whose runtime has an allocator of its own."""
     program = fixtures("exercise.c", "-fsanitize=address", output="exercise_sanitized")
     runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True,
@@ -141,7 +141,7 @@ def test_address_sanitizer(harness, fixtures, library, order):
     assert harness.run([program], environment=environment).stdout == EXERCISED
 
 
-def test_valgrind(harness, fixtures, library):
+def test_t15_valgrind(harness, fixtures, library):
     """Under valgrind, with its replacement of malloc and without."""
     require("valgrind")
     program = fixtures("exercise.c")
@@ -152,7 +152,7 @@ def test_valgrind(harness, fixtures, library):
         assert harness.run(command, environment=environment, timeout=300).stdout == EXERCISED
 
 
-def test_static_program_runs(harness, fixtures, library):
+def test_t14_static_program_runs(harness, fixtures, library):
     """T14: a static program ignores the preload and runs as ever."""
     program = fixtures("report_preload.c", "-static", output="static_report")
     assert harness.run_preloaded([program]).stdout == b"works\n"
@@ -163,7 +163,7 @@ def test_children_of_children(harness, library):
     assert harness.run_preloaded(["bash", "-c", script]).stdout == b"deep\n"
 
 
-def test_only_exe(harness, fixtures, library):
+def test_t13_only_exe(harness, fixtures, library):
     """The option that keeps the preload from the children."""
     program = fixtures("report_preload.c")
     result = harness.run_preloaded([program], changes={"PRIMALLOC_ONLY_EXE": "1"})

@@ -63,7 +63,7 @@ def test_switched_off(idle, change):
         assert named(lines, when)[0]["resident"] > 200 * 1024
 
 
-def test_no_thread_before_main(idle):
+def test_t42_no_thread_before_main(idle):
     """A constructor that frees much and sleeps finds none; main's first occasion starts it."""
     lines = idle("large", "64", FREE_EARLY="1")
     assert named(lines, "early")[0]["threads"] == 1
@@ -80,7 +80,7 @@ def test_what_is_used_again_never_faults(idle):
     assert [turn["faults"] for turn in judged] == [0] * len(judged)
 
 
-def test_fork_child_has_a_thread_of_its_own(idle):
+def test_t42_fork_child_has_a_thread_of_its_own(idle):
     lines = idle("fork", "128")
     assert named(lines, "parent")[0]["ours"] == 1
     assert named(lines, "born")[0]["threads"] == 1
@@ -118,7 +118,7 @@ def test_storms(harness, fixtures, each_library, mode):
     assert result.stdout.endswith(b"done\n")
 
 
-def test_vfork_child_starts_nothing(harness, fixtures, each_library):
+def test_t40_vfork_child_starts_nothing(harness, fixtures, each_library):
     """T40: the child shares our memory, but not our threads."""
     environment = harness.environment(LD_PRELOAD=str(each_library))
     lines = lines_of(harness.run([fixtures("storm.c"), "vfork"], environment=environment))

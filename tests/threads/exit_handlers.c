@@ -127,22 +127,22 @@ static void check_child(void (*leave)(void)) {
     }
 }
 
-static void test_exit(void **state) {
+static void test_t43_exit(void **state) {
     (void)state;
     check_child(leave_by_exit);
 }
 
-static void test_exit_under_load(void **state) {
+static void test_t43_exit_under_load(void **state) {
     (void)state;
     check_child(leave_by_exit_under_load);
 }
 
-static void test_quick_exit(void **state) {
+static void test_t43_quick_exit(void **state) {
     (void)state;
     check_child(leave_by_quick_exit);
 }
 
-static void test_exit_from_a_thread_after_main_left(void **state) {
+static void test_t43_exit_from_a_thread_after_main_left(void **state) {
     (void)state;
     check_child(leave_by_a_thread);
 }
@@ -156,10 +156,10 @@ int main(void) {
     expect_allocator();
     watchdog_start(120, "threads/exit_handlers");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exit),
-        cmocka_unit_test(test_exit_under_load),
-        cmocka_unit_test(test_quick_exit),
-        cmocka_unit_test(test_exit_from_a_thread_after_main_left),
+        cmocka_unit_test(test_t43_exit),
+        cmocka_unit_test(test_t43_exit_under_load),
+        cmocka_unit_test(test_t43_quick_exit),
+        cmocka_unit_test(test_t43_exit_from_a_thread_after_main_left),
         cmocka_unit_test(test_a_handler_that_adds_handlers),
     };
     return cmocka_run_group_tests_name("the end of a process", tests, NULL, NULL);

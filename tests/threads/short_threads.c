@@ -83,7 +83,7 @@ static void test_500_threads_of_many_sizes(void **state) {
     check_no_growth(allocate_many_sizes, 500, 4 << 20);
 }
 
-static void test_threads_that_allocate_once(void **state) {
+static void test_t44_threads_that_allocate_once(void **state) {
     (void)state;
     check_no_growth(allocate_once, scaled(20000), 1 << 20);
 }
@@ -93,7 +93,7 @@ static void test_threads_whose_blocks_outlive_them(void **state) {
     check_no_growth(allocate_and_return, scaled(4000), 2 << 20);
 }
 
-static void test_threads_that_only_free(void **state) {
+static void test_t44_threads_that_only_free(void **state) {
     (void)state;
     check_no_growth(free_only, scaled(4000), 2 << 20);
 }
@@ -103,9 +103,9 @@ int main(void) {
     watchdog_start(120 + (unsigned)scaled(10), "threads/short_threads");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_500_threads_of_many_sizes),
-        cmocka_unit_test(test_threads_that_allocate_once),
+        cmocka_unit_test(test_t44_threads_that_allocate_once),
         cmocka_unit_test(test_threads_whose_blocks_outlive_them),
-        cmocka_unit_test(test_threads_that_only_free),
+        cmocka_unit_test(test_t44_threads_that_only_free),
     };
     return cmocka_run_group_tests_name("short threads", tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void take_all_keys(void) {
     }
 }
 
-static void test_destructors_free_and_allocate(void **state) {
+static void test_t45_destructors_free_and_allocate(void **state) {
     (void)state;
     assert_true(key_count > 900);
     size_t before = 0;
@@ -94,7 +94,7 @@ int main(void) {
     expect_allocator();
     watchdog_start(60, "threads/thread_keys");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_destructors_free_and_allocate),
+        cmocka_unit_test(test_t45_destructors_free_and_allocate),
     };
     return cmocka_run_group_tests_name("thread-specific data", tests, NULL, NULL);
 }

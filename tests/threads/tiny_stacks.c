@@ -42,7 +42,7 @@ static void *allocate_in_thread(void *argument) {
     return NULL;
 }
 
-static void test_smallest_stack(void **state) {
+static void test_t47_smallest_stack(void **state) {
     (void)state;
     size_t smallest = (size_t)sysconf(_SC_THREAD_STACK_MIN);
     if (smallest < (size_t)PTHREAD_STACK_MIN) {
@@ -69,7 +69,7 @@ static void handle_signal(int signal_number) {
 }
 
 /* Runs the allocator on a painted stack and looks how far the paint is gone. */
-static void test_depth(void **state) {
+static void test_t47_depth(void **state) {
     (void)state;
     alternate_stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(alternate_stack, MAP_FAILED);
@@ -97,8 +97,8 @@ int main(void) {
     expect_allocator();
     watchdog_start(60, "threads/tiny_stacks");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_smallest_stack),
-        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_t47_smallest_stack),
+        cmocka_unit_test(test_t47_depth),
     };
     return cmocka_run_group_tests_name("tiny stacks", tests, NULL, NULL);
 }

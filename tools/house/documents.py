@@ -3,9 +3,9 @@
 from house import tables
 from house.reference import reference_documents
 from house.statistics import statistics_document
+from house.traps import TRAPS, traps_table
 
 COMPATIBILITY = "docs/compatibility.md"
-BEGIN, END = "<!-- knobs:begin -->", "<!-- knobs:end -->"
 NOTE = ("<!-- Written by tools/docs from {source}; change it there and run `make docs`. -->\n")
 GROUPS = {
     "C": "The C standard's own functions",
@@ -81,14 +81,21 @@ def knobs_section(tree):
     return lines
 
 
+def between_marks(text, name, lines):
+    """The page with these lines between the marks of that name."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise ValueError(f"{COMPATIBILITY}: needs {begin} and {end}, once each")
+    inner = "".join(f"{line}\n" for line in [begin, *lines])
+    return text[:text.index(begin)] + inner + text[text.index(end):]
+
+
 def compatibility_document(tree):
-    """The handwritten page, with the table of knobs between its marks."""
-    text = tree.read(COMPATIBILITY)
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"{COMPATIBILITY}: needs {BEGIN} and {END}, once each")
-    lines = [BEGIN, "| setting | what it does here |", "|---|---|"]
+    """The handwritten page, with the tables of knobs and of traps between their marks."""
+    lines = ["| setting | what it does here |", "|---|---|"]
     lines += [f"| {knob_name(knob)} | {plain(knob['sentence'])} |" for knob in tables.knobs(tree)]
-    return text[:text.index(BEGIN)] + "\n".join(lines) + "\n" + text[text.index(END):]
+    text = between_marks(tree.read(COMPATIBILITY), "knobs", lines)
+    return between_marks(text, "traps", traps_table(tree)) if tree.exists(TRAPS) else text
 
 
 def options_document(tree):
