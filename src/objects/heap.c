@@ -8,6 +8,7 @@
 #include "objects/thread_cache.h"
 #include "objects/threshold.h"
 #include "objects/watcher.h"
+#include "os/confined.h"
 #include "os/lock.h"
 #include "os/process.h"
 #include "pages/address_map.h"
@@ -34,6 +35,9 @@ bool heap_read_options(void) {
 }
 
 void heap_apply_options(void) {
+    if (option_now(confined)) {
+        confined_begin();
+    }
     threshold_apply_options();
     thread_cache_apply_options();
 }

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
+#include "os/confined.h"
 #include "os/loader.h"
 #include "os/machine.h"
 #include "os/process.h"
@@ -21,7 +22,6 @@ enum {
 
 _Atomic size_t maintenance_threshold = CANNOT_START; /* (atomic: threshold) */
 
-static unsigned home;               /* (const but in a fork's child) the process; 0 before main */
 static _Atomic uint32_t must_leave; /* (atomic: hint) a futex, too */
 
 static size_t returnable_bytes(void) {
@@ -29,7 +29,7 @@ static size_t returnable_bytes(void) {
 }
 
 static bool is_wanted(void) {
-    return options.maintenance && options_return_idle();
+    return options.maintenance && options_return_idle() && !is_confined();
 }
 
 void maintenance_look(void) {
@@ -121,7 +121,7 @@ void maintenance_start(const void *caller, bool is_large) {
     if (!compare_exchange_relaxed(&maintenance_threshold, &threshold, CANNOT_START)) {
         return;
     }
-    if (process_id() != home) { /* a child that shares our memory: not its business */
+    if (!process_is_home()) { /* a child that shares our memory: not its business */
         store_relaxed(&maintenance_threshold, threshold);
         return;
     }
@@ -132,7 +132,7 @@ void maintenance_start(const void *caller, bool is_large) {
 }
 
 void maintenance_note_main(void) {
-    home = process_id();
+    process_note_home();
     store_relaxed(&maintenance_threshold, MAINTENANCE_MIN);
 }
 
@@ -144,7 +144,7 @@ void maintenance_leave(void) {
 }
 
 void maintenance_fork_child(void) {
-    if (home) {
+    if (process_has_home()) {
         maintenance_note_main();
     }
 }

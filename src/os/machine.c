@@ -1,7 +1,8 @@
 /* machine.c - see machine.h.
  *
- * Everything that tools interpose (clock_gettime, sched_getaffinity, getcpu) is asked through
- * syscall(): an interposer that allocates would call us back (trap T02). */
+ * What tools interpose (clock_gettime, sched_getaffinity, getcpu) is asked of the kernel's own
+ * functions in our address space or through syscall(): an interposer that allocates would call us
+ * back (trap T02). */
 #include "os/machine.h"
 
 #include <errno.h>
@@ -11,10 +12,17 @@
 
 #include "base/atomics.h"
 #include "os/cgroup.h"
+#include "os/confined.h"
+#include "os/vdso.h"
+
+enum { PROCESSORS_UNKNOWN = 8 }; /* how many a confined process is taken to have */
 
 unsigned machine_processor_count(void) {
     static _Atomic unsigned known_count; /* (atomic: any thread computes the same value) */
     unsigned count = load_relaxed(&known_count);
+    if (count == 0 && is_confined()) {
+        return PROCESSORS_UNKNOWN;
+    }
     if (count == 0) {
         unsigned long mask[16384 / 8 / sizeof(unsigned long)]; /* 16,384 processors */
         int saved_errno = errno;
@@ -36,17 +44,38 @@ uint64_t machine_random(void) {
     static _Atomic uint64_t calls; /* (atomic: counter) */
     uint64_t random = 0;
     int saved_errno = errno;
-    if (syscall(SYS_getrandom, &random, sizeof random, NO_WAIT) != sizeof random) {
+    if (is_confined() ||
+        syscall(SYS_getrandom, &random, sizeof random, NO_WAIT) != sizeof random) {
         random = ((uintptr_t)&random ^ machine_clock_ms() << 32) * 0x9e3779b97f4a7c15u;
     }
     errno = saved_errno;
     return random + add_relaxed(&calls, 1);
 }
 
+/* A function of the kernel's, looked for once; where there is none, `missing` stands for it. */
+static void *kernel_function(_Atomic(void *) *known, const char *name, void *missing) {
+    void *function = load_relaxed(known);
+    if (!function) {
+        function = vdso_function(name);
+        function = function ? function : missing;
+        store_relaxed(known, function);
+    }
+    return function;
+}
+
+typedef int getcpu_function(unsigned *processor, unsigned *node, void *unused);
+
+static int getcpu_by_call(unsigned *processor, unsigned *node, void *unused) {
+    return is_confined() ? -1 : (int)syscall(SYS_getcpu, processor, node, unused);
+}
+
 static unsigned processor_from_kernel(void) {
+    static _Atomic(void *) known; /* (atomic: any thread finds the same) */
     unsigned processor = 0;
     int saved_errno = errno;
-    if (syscall(SYS_getcpu, &processor, NULL, NULL) != 0) {
+    getcpu_function *get = (getcpu_function *)kernel_function(&known, "__vdso_getcpu",
+                                                              (void *)getcpu_by_call);
+    if (get(&processor, NULL, NULL) != 0) {
         processor = 0;
     }
     errno = saved_errno;
@@ -82,30 +111,50 @@ unsigned machine_processor(void) {
 }
 #endif
 
-static struct timespec read_clock(clockid_t clock) {
+typedef int clock_function(clockid_t clock, struct timespec *now);
+
+static int clock_by_call(clockid_t clock, struct timespec *now) {
+    return is_confined() ? -1 : (int)syscall(SYS_clock_gettime, clock, now);
+}
+
+#if defined(__aarch64__)
+#define CLOCK_NAME "__kernel_clock_gettime"
+#else
+#define CLOCK_NAME "__vdso_clock_gettime"
+#endif
+
+/* The coarse clocks never need a system call, the others may. Without the kernel's function a
+ * confined process has none, and time stands still. */
+static struct timespec read_clock(clockid_t clock, clockid_t coarse) {
+    static _Atomic(void *) known; /* (atomic: any thread finds the same) */
     struct timespec now = {0, 0};
     int saved_errno = errno;
-    syscall(SYS_clock_gettime, clock, &now);
+    clock_function *read =
+        (clock_function *)kernel_function(&known, CLOCK_NAME, (void *)clock_by_call);
+    read(is_confined() ? coarse : clock, &now);
     errno = saved_errno;
     return now;
 }
 
 uint64_t machine_clock_ms(void) {
-    struct timespec now = read_clock(CLOCK_MONOTONIC_COARSE);
+    struct timespec now = read_clock(CLOCK_MONOTONIC_COARSE, CLOCK_MONOTONIC_COARSE);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 uint64_t machine_clock_us(void) {
-    struct timespec now = read_clock(CLOCK_MONOTONIC);
+    struct timespec now = read_clock(CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 uint64_t machine_time_ns(void) {
-    struct timespec now = read_clock(CLOCK_REALTIME);
+    struct timespec now = read_clock(CLOCK_REALTIME, CLOCK_REALTIME_COARSE);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 uint64_t machine_thread_time_us(void) {
-    struct timespec now = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    struct timespec now = {0, 0};
+    int saved_errno = errno;
+    clock_by_call(CLOCK_THREAD_CPUTIME_ID, &now);
+    errno = saved_errno;
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }

@@ -5,14 +5,15 @@
 #include "base/compiler.h"
 
 /* How many processors this process may keep busy: the least of its affinity and of its control
- * group's quota, rounded up; at least 1. Asked once, at the first call. */
+ * group's quota, rounded up; at least 1. Asked once, at the first call; a guess where the process
+ * is confined by then. */
 unsigned machine_processor_count(void);
 
 /* The processor that the calling thread runs on; may be out of date when it returns, and may be
  * any number (more than the count: affinity masks have holes). */
 unsigned machine_processor(void);
 
-/* Milliseconds of a clock that never steps back, exact to a few milliseconds. */
+/* Milliseconds of a clock that never steps back, exact to a few milliseconds. No system call. */
 uint64_t machine_clock_ms(void);
 
 /* The same clock in microseconds, exact; and the time of day in nanoseconds since 1970. */

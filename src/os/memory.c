@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/confined.h"
+
 /* Constants that the oldest supported headers lack; the kernel refuses what it does not know. */
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -54,7 +56,7 @@ size_t memory_page_size(void) {
 bool memory_is_limited(void) {
     struct rlimit limit;
     int saved_errno = errno;
-    bool known = getrlimit(RLIMIT_AS, &limit) == 0;
+    bool known = !is_confined() && getrlimit(RLIMIT_AS, &limit) == 0;
     errno = saved_errno;
     return known && limit.rlim_cur != RLIM_INFINITY;
 }
@@ -138,7 +140,7 @@ size_t memory_resident(void *address, size_t size) {
     size_t page_size = memory_page_size();
     size_t resident = 0;
     int saved_errno = errno;
-    for (size_t done = 0; done < size; done += PAGES_AT_ONCE * page_size) {
+    for (size_t done = is_confined() ? size : 0; done < size; done += PAGES_AT_ONCE * page_size) {
         size_t rest = size - done;
         size_t part = rest < PAGES_AT_ONCE * page_size ? rest : PAGES_AT_ONCE * page_size;
         if (syscall(SYS_mincore, (char *)address + done, part, pages) == 0) {
@@ -176,7 +178,7 @@ bool memory_dump(void *address, size_t size, bool wanted) {
 
 void memory_name(void *address, size_t size, const char *name) {
     static _Atomic bool is_refused; /* (atomic: hint) the kernel has no names */
-    if (!load_relaxed(&is_refused)) {
+    if (!load_relaxed(&is_refused) && !is_confined()) {
         int saved_errno = errno;
         if (syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, address, size, name) != 0) {
             store_relaxed(&is_refused, true);

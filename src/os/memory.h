@@ -46,7 +46,7 @@ void memory_unmap(void *address, size_t size);
  * false when the kernel refuses (locked pages), and then the contents are unspecified. */
 bool memory_purge(void *address, size_t size);
 
-/* How many bytes of the range hold physical pages. */
+/* How many bytes of the range hold physical pages; 0 where the process is confined. */
 size_t memory_resident(void *address, size_t size);
 
 /* Whether the page at this address is locked in memory or a huge page of the system's pool: then it

@@ -10,9 +10,12 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "os/confined.h"
 
 static _Atomic(process_output *) output_function; /* (atomic: output) NULL: standard error */
 static _Atomic(void *) output_context;            /* (atomic: hint) published with the function */
+
+static unsigned home; /* (const but in a fork's child) the process's number; 0 before main */
 
 char **process_environment(void) {
     return getauxval(AT_SECURE) ? NULL : environ;
@@ -77,6 +80,9 @@ void process_write_output(const char *text, size_t length) {
 }
 
 void process_append_to_file(const char *path, const char *text, size_t length) {
+    if (is_confined()) {
+        return;
+    }
     int saved_errno = errno;
     int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     if (file >= 0) {
@@ -88,7 +94,19 @@ void process_append_to_file(const char *path, const char *text, size_t length) {
 }
 
 unsigned process_id(void) {
-    return (unsigned)getpid();
+    return is_confined() && home ? home : (unsigned)getpid();
+}
+
+void process_note_home(void) {
+    home = (unsigned)getpid();
+}
+
+bool process_has_home(void) {
+    return home != 0;
+}
+
+bool process_is_home(void) {
+    return home == 0 || home == (unsigned)getpid();
 }
 
 const char *process_program_name(void) {

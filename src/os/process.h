@@ -32,6 +32,12 @@ void process_append_to_file(const char *path, const char *text, size_t length);
 
 unsigned process_id(void);
 
+/* Main begins, or a fork's child: the process that is ours. Before, any is. */
+void process_note_home(void);
+bool process_has_home(void);
+/* Not so in a child that shares our memory (vfork). */
+bool process_is_home(void);
+
 /* The program's short name, or "?" where libc does not tell. */
 const char *process_program_name(void);
 

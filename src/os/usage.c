@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/confined.h"
 #include "os/memory.h"
 #include "os/text_file.h"
 
@@ -55,6 +56,9 @@ struct usage usage_now(void) {
     struct text_file file;
     int behind;
     int saved_errno = errno;
+    if (is_confined()) {
+        return usage;
+    }
     syscall(SYS_getrusage, RUSAGE_SELF, &kernel);
     usage.elapsed_ms = elapsed_ms();
     errno = saved_errno;

@@ -15,7 +15,8 @@ struct usage {
     uint64_t virtual_bytes;
 };
 
-/* What the kernel does not tell (there is no /proc) is 0. Keeps errno. */
+/* What the kernel does not tell (there is no /proc) is 0, and so is everything where the process is
+ * confined. Keeps errno. */
 struct usage usage_now(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "pages/purge.h"
 
 #include "base/bits.h"
+#include "os/confined.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "pages/limits.h"
@@ -145,7 +146,8 @@ static void purge_piece(struct span *span, struct piece piece, struct search *se
     size_t size = span_size(span);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     void *pages = (void *)piece.start;
-    size_t resident = search->counts_resident ? memory_resident(pages, size) : size;
+    bool can_count = search->counts_resident && !is_confined();
+    size_t resident = can_count ? memory_resident(pages, size) : size;
     bool done = mapping_purge(piece.start, size);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap_insert(span, done ? SPAN_CLEAN : SPAN_DIRTY);

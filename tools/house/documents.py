@@ -13,6 +13,7 @@ GROUPS = {
     "GLIBC": "What glibc and its elders add",
     "ALIAS": "The names that glibc gives its own functions, for programs that call them",
     "CXX": "The operators of C++",
+    "LINUX": "What stands before a function of Linux, and goes on to it",
     "START": "What stands before a function of libc, and goes on to it",
     "PRIM": "The same under names of our own, for programs that keep libc's malloc beside it",
 }
