@@ -44,8 +44,7 @@ uint64_t machine_random(void) {
     static _Atomic uint64_t calls; /* (atomic: counter) */
     uint64_t random = 0;
     int saved_errno = errno;
-    if (is_confined() ||
-        syscall(SYS_getrandom, &random, sizeof random, NO_WAIT) != sizeof random) {
+    if (is_confined() || syscall(SYS_getrandom, &random, sizeof random, NO_WAIT) != sizeof random) {
         random = ((uintptr_t)&random ^ machine_clock_ms() << 32) * 0x9e3779b97f4a7c15u;
     }
     errno = saved_errno;
@@ -73,8 +72,8 @@ static unsigned processor_from_kernel(void) {
     static _Atomic(void *) known; /* (atomic: any thread finds the same) */
     unsigned processor = 0;
     int saved_errno = errno;
-    getcpu_function *get = (getcpu_function *)kernel_function(&known, "__vdso_getcpu",
-                                                              (void *)getcpu_by_call);
+    getcpu_function *get =
+        (getcpu_function *)kernel_function(&known, "__vdso_getcpu", (void *)getcpu_by_call);
     if (get(&processor, NULL, NULL) != 0) {
         processor = 0;
     }

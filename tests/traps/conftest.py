@@ -1,5 +1,5 @@
-"""Fixtures of the traps: those of tests/preload, programs of this folder's own, and the mark `prove`
-for what needs heavy packages or long runs: `make prove` runs it, by --prove."""
+"""Fixtures of the traps: those of tests/preload, programs of this folder's own, and the mark
+`prove` for what needs heavy packages or long runs: `make prove` runs it, by --prove."""
 
 import os
 import pathlib

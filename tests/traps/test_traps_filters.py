@@ -84,7 +84,8 @@ def test_t20_man(preload, harness, need, library):
 @pytest.mark.parametrize("work", ["few", "threads"])
 def test_t20_old_kernel(preload, fixtures, library, work):
     """A kernel of 2018: what came later is answered with ENOSYS or EINVAL."""
-    result = preload(library, fixtures("jail.c"), "old", "--", fixtures("confined.c"), work, "trace")
+    command = [fixtures("confined.c"), work, "trace"]
+    result = preload(library, fixtures("jail.c"), "old", "--", *command)
     assert result.stdout == DONE
 
 
