@@ -18,7 +18,7 @@ struct choice {
 /* The tables of family.c, heaps.c and settings.c; the last entry has no call. */
 extern const struct choice family_choices[], heap_choices[], setting_choices[];
 
-/* Reads the environment; before the first sequence. FUZZ_MISUSE=0: no pointers that are not ours. */
+/* Reads the environment; before the first sequence. FUZZ_MISUSE=0: no foreign pointers. */
 void play_start(void);
 
 /* Plays a sequence of 120 to 600 calls. */
@@ -30,8 +30,8 @@ void play_end(struct player *player, size_t blocks_kept);
 /* Frees a block in one of the ways that are right for it. */
 void play_release(struct player *player, struct block block);
 
-/* The C++ operators, for which the player needs a compiler of that language. Allocation by form (0 to
- * 3: single or array, throwing or not) gives NULL when it throws. */
+/* The C++ operators, for which the player needs a compiler of that language. Allocation by form (0
+ * to 3: single or array, throwing or not) gives NULL when it throws. */
 void *operator_new(unsigned form, size_t size, size_t alignment);
 void operator_delete(unsigned form, void *block, size_t size, size_t alignment);
 

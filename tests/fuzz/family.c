@@ -18,10 +18,9 @@ static size_t page_size(void) {
 
 static bool adopt(struct player *player, void *start, size_t size, size_t alignment,
                   enum origin origin) {
-    return shadow_adopt(player, (struct block){.start = start,
-                                               .size = size,
-                                               .alignment = alignment,
-                                               .origin = origin});
+    return shadow_adopt(
+        player,
+        (struct block){.start = start, .size = size, .alignment = alignment, .origin = origin});
 }
 
 static void call_malloc(struct player *player) {
@@ -298,8 +297,8 @@ static void call_impossible(struct player *player) {
 }
 
 const struct choice family_choices[] = {
-    {call_malloc, 44},     {call_calloc, 16},   {call_realloc, 40},   {call_rezalloc, 7},
-    {call_expand, 5},      {call_aligned, 16},  {call_pages, 3},      {call_aligned_at, 6},
-    {call_new, 16},        {call_free, 70},     {call_good_size, 6},  {call_nothing, 2},
-    {call_impossible, 2},  {NULL, 0},
+    {call_malloc, 44},    {call_calloc, 16},  {call_realloc, 40},  {call_rezalloc, 7},
+    {call_expand, 5},     {call_aligned, 16}, {call_pages, 3},     {call_aligned_at, 6},
+    {call_new, 16},       {call_free, 70},    {call_good_size, 6}, {call_nothing, 2},
+    {call_impossible, 2}, {NULL, 0},
 };

@@ -1,5 +1,5 @@
-/* Where the choices of a sequence come from: the bytes of the fuzzer's input, and when they are used
- * up, numbers that follow from them. So each input, however short, is a whole sequence. */
+/* Where the choices of a sequence come from: the bytes of the fuzzer's input, and when they are
+ * used up, numbers that follow from them. So each input, however short, is a whole sequence. */
 #ifndef TESTS_FUZZ_FEED_H
 #define TESTS_FUZZ_FEED_H
 

@@ -128,8 +128,8 @@ static void call_heap_text(struct player *player) {
     shadow_note(player, "heap_strndup", heap->name, most, 0);
     bool is_whole = most >= sizeof text;
     errno = 0;
-    char *copy = is_whole ? prim_heap_strdup(heap->name, text)
-                          : prim_heap_strndup(heap->name, text, most);
+    char *copy =
+        is_whole ? prim_heap_strdup(heap->name, text) : prim_heap_strndup(heap->name, text, most);
     size_t length = most < sizeof text - 1 ? most : sizeof text - 1;
     if (copy && (memcmp(copy, text, length) != 0 || copy[length] != 0)) {
         finding(player, "the copy of a text differs");
@@ -217,8 +217,15 @@ static void call_heap_visit(struct player *player) {
 }
 
 const struct choice heap_choices[] = {
-    {call_heap_new, 4},        {call_heap_end, 4},    {call_heap_limit, 1},
-    {call_heap_malloc, 24},    {call_heap_realloc, 5}, {call_heap_text, 2},
-    {call_heap_aligned_at, 2}, {call_heap_of, 4},     {call_heap_counts, 2},
-    {call_heap_visit, 1},      {NULL, 0},
+    {call_heap_new, 4},
+    {call_heap_end, 4},
+    {call_heap_limit, 1},
+    {call_heap_malloc, 24},
+    {call_heap_realloc, 5},
+    {call_heap_text, 2},
+    {call_heap_aligned_at, 2},
+    {call_heap_of, 4},
+    {call_heap_counts, 2},
+    {call_heap_visit, 1},
+    {NULL, 0},
 };

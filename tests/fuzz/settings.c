@@ -32,8 +32,8 @@ static void call_statistics(struct player *player) {
                        stats.partial_bytes + stats.uncarved_bytes + stats.asleep_bytes +
                        stats.dirty_bytes + stats.clean_bytes;
         if (sum != stats.mapped_bytes && !player->heaps[0].is_shared) {
-            finding(player, "the statistics add up to %llu of %llu bytes",
-                    (unsigned long long)sum, (unsigned long long)stats.mapped_bytes);
+            finding(player, "the statistics add up to %llu of %llu bytes", (unsigned long long)sum,
+                    (unsigned long long)stats.mapped_bytes);
         }
     }
 }

@@ -1,5 +1,5 @@
-/* The shadow of the heap that a sequence of calls is compared with: where each live block lies, what
- * it holds, which heap it belongs to. One player is one sequence; nothing in it is shared. */
+/* The shadow of the heap that a sequence of calls is compared with: where each live block lies,
+ * what it holds, which heap it belongs to. One player is one sequence; nothing in it is shared. */
 #ifndef TESTS_FUZZ_SHADOW_H
 #define TESTS_FUZZ_SHADOW_H
 

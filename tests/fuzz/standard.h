@@ -1,5 +1,5 @@
-/* The standard names of the library under test, which the link renames to under_test_NAME: the fuzzer
- * itself lives on libc's malloc. */
+/* The standard names of the library under test, which the link renames to under_test_NAME: the
+ * fuzzer itself lives on libc's malloc. */
 #ifndef TESTS_FUZZ_STANDARD_H
 #define TESTS_FUZZ_STANDARD_H
 

@@ -1,5 +1,5 @@
-/* Days of a program's life in minutes: cycles of random threads, sizes and forks, and after each the
- * proof that nothing is left and nothing has grown.
+/* Days of a program's life in minutes: cycles of random threads, sizes and forks, and after each
+ * the proof that nothing is left and nothing has grown.
  *
  * Usage: soak --seed N --seconds N; preloaded, under whatever settings the environment has. */
 #include <errno.h>
@@ -200,7 +200,7 @@ static void look(uint64_t number) {
           "resident metadata %llu bytes, %llu at first",
           (unsigned long long)stats.metadata_resident_bytes, (unsigned long long)metadata_at_first);
     if ((number & (number - 1)) == 0) {
-        printf("cycle %llu: live blocks %llu, resident %zu KiB, metadata %llu KiB, mapped %llu KiB\n",
+        printf("cycle %llu: live %llu, resident %zu KiB, metadata %llu KiB, mapped %llu KiB\n",
                (unsigned long long)number, (unsigned long long)live_now, resident / 1024,
                (unsigned long long)stats.metadata_resident_bytes / 1024,
                (unsigned long long)stats.mapped_bytes / 1024);
