@@ -1,6 +1,6 @@
 /* The fuzzer's second target: each input is one sequence for each of three threads, which play at
- * the same time, allocate from two shared heaps beside their own, and hand blocks to each other. Now
- * and then a thread ends and another takes its place. */
+ * the same time, allocate from two shared heaps beside their own, and hand blocks to each other.
+ * Now and then a thread ends and another takes its place. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
