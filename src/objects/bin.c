@@ -19,6 +19,9 @@ static unsigned capacity_limit(const struct thread_cache *cache, unsigned object
     size_t size = size_classes[object_class].size;
     size_t small_bytes =
         cache->capacity_bytes < FEW_BINS_SIZE ? CAPACITY_FEW_SIZE : CAPACITY_SMALL_SIZE;
+    if (cache->is_sampling) { /* half of a bin's blocks are in the one that malloc takes from */
+        small_bytes *= 4;
+    }
     size_t bytes = size <= 4096 ? small_bytes : CAPACITY_MEDIUM_SIZE;
     size_t most = size <= options.cache_max ? options.cache_count / 2 : 0; /* head and spare */
     return (unsigned)bits_min(bits_max(bytes / size, 1), bits_min(most, CAPACITY_MAX));
