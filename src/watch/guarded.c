@@ -151,7 +151,7 @@ static struct guarded_slot *slot_at(uintptr_t address) {
     return page % 2 && page / 2 < pool.count ? &slots[page / 2] : NULL;
 }
 
-/* The first byte of the range that is not the pattern anymore, or 0. Words first, where they are. */
+/* The first byte of the range that is not the pattern anymore, or 0. */
 static uintptr_t first_changed(uintptr_t start, uintptr_t end) {
     const uint64_t word = PATTERN * 0x0101010101010101u;
     while (start < end) {
