@@ -54,6 +54,8 @@ def test_commands(place, text):
     if re.search(r"^primalloc ", text, re.MULTILINE) and not (
             ROOT / "build" / "bin" / "primalloc").exists():
         pytest.skip("the tool is not built")
+    if re.search(r" ruby ", text):
+        need("ruby")
     commands = text.replace("/usr/local/", f"{place}/local/")
     path = f"{ROOT}/build/bin:{os.environ['PATH']}"
     run("bash", "-euo", "pipefail", "-c", commands, cwd=place, PATH=path)
