@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
@@ -60,7 +61,7 @@ void process_write_error(const char *text, size_t length) {
         return;
     }
     int saved_errno = errno;
-    ssize_t written = write(STDERR_FILENO, text, length);
+    long written = syscall(SYS_write, STDERR_FILENO, text, length); /* no cancellation point */
     (void)written; /* a closed standard error is the user's choice */
     errno = saved_errno;
 }
