@@ -13,7 +13,7 @@ def test_t09_own_malloc(preload, fixtures, each_library):
 
 
 def test_t11_static_link(harness, fixtures, archive):
-    """fork, popen, malloc_trim, mallinfo2, getaddrinfo, threads: no symbol twice, and ours serves."""
+    """fork, popen, malloc_trim, getaddrinfo, threads: no symbol twice, and ours serves."""
     program = fixtures("static_family.c", "-static", str(archive), output="static_family")
     assert harness.run([program]).stdout == b"ours\n"
 
