@@ -28,7 +28,8 @@ FOLLOWED = {
     "read_mounts": {"read_processors", "read_memory"},
 }
 # Those that call the program, its C++ library, the kernel's own library, or a feature that is off
-# until asked for, which has stack needs of its own. A caller that stands in neither list is a violation.
+# until asked for, which has stack needs of its own. A caller that stands in neither list is a
+# violation.
 NOT_FOLLOWED = {"current_handler", "new_failed", "complain", "arena_release", "sampler_allocate",
                 "sampler_end", "sampler_placed_size", "sampler_release_placed", "begin",
                 "watcher_allocate", "watcher_reallocate", "watcher_release", "watcher_usable_size",
