@@ -224,7 +224,8 @@ void prim_error_set(prim_error *error, void *context);
  * as live in the child. docs/statistics.md says more.
  * Threads: any, at any time. */
 
-/* All of the process. The first eight add up to mapped_bytes. New figures come at the end. */
+/* All of the process. live_bytes to clean_bytes, heap_bytes and heap_free_bytes add up to
+ * mapped_bytes. New figures come at the end. */
 struct prim_stats {
     uint64_t live_bytes;    /* blocks up to 256 KiB that the program holds, rounded up to classes */
     uint64_t large_bytes;   /* larger blocks that it holds, rounded up to 16 KiB */
@@ -235,7 +236,7 @@ struct prim_stats {
     uint64_t dirty_bytes;     /* free extents that may be resident */
     uint64_t clean_bytes;     /* free extents that are not resident */
     uint64_t mapped_bytes;    /* address space of the heap: the sum of the above */
-    uint64_t untouched_bytes; /* of uncarved_bytes, pages that nobody touched yet */
+    uint64_t untouched_bytes; /* of uncarved_bytes and heap_free_bytes, pages never touched yet */
     uint64_t metadata_bytes;  /* address space of the library's own structures */
     uint64_t metadata_resident_bytes; /* of these, and of the address map, resident */
     uint64_t resident_bytes;  /* mapped less clean, asleep and untouched, with resident metadata */
@@ -269,6 +270,23 @@ struct prim_stats {
     uint64_t rss_bytes;         /* resident, all of the process */
     uint64_t rss_peak_bytes;    /* most that was */
     uint64_t virtual_bytes;     /* address space, all of the process */
+    uint64_t heap_bytes;        /* blocks of first-class heaps and tags, rounded up to classes */
+    uint64_t heap_free_bytes;   /* in areas of these heaps, but in no block */
+    uint64_t held_bytes;        /* in use, dirty or metadata: what limits count */
+    uint64_t lent_bytes;        /* blocks in memory lent to heaps, which mapped_bytes has not */
+    uint64_t heap_blocks;       /* blocks of first-class heaps and tags */
+    uint64_t heaps;             /* these heaps and tags, with deleted ones that have blocks */
+    uint64_t slabs_peak;        /* sum of what each class had most at a time */
+    uint64_t threads_peak;      /* most threads that had a cache at a time */
+    uint64_t spans;             /* extents in use: slabs, large blocks, areas of heaps */
+    uint64_t spans_peak;        /* most extents in use at a time */
+    uint64_t slabs_made;        /* slabs that ever were */
+    uint64_t threads_seen;      /* threads that ever had a cache */
+    uint64_t spans_taken;       /* extents that ever came into use */
+    uint64_t searches;          /* looks for a free extent that fits */
+    uint64_t heap_allocations;  /* of allocations, those in heaps and tags */
+    uint64_t heap_frees;        /* of frees, those in them, at their end as well */
+    uint64_t heap_requested_bytes; /* of requested_bytes, those in them */
 };
 
 /* Of one size class; the last is that of the large blocks, with block_bytes 0. */
@@ -286,6 +304,9 @@ struct prim_class_stats {
     uint64_t allocations;     /* calls that gave a block of the class */
     uint64_t frees;           /* calls that took one back */
     uint64_t requested_bytes; /* bytes that the allocations asked for */
+    uint64_t peak_bytes;      /* most that its slabs, or large blocks, took at a time */
+    uint64_t slabs_made;      /* slabs, or large blocks, that ever were */
+    uint64_t peak_blocks;     /* most blocks that the program held at a time */
 };
 
 /* Fills the first size bytes of *stats, zeros where this library knows no figure; size is that of
@@ -343,7 +364,7 @@ int prim_profile_dump(const char *path);
  * prim_free, realloc and malloc_usable_size take blocks of every heap, from any thread; realloc
  * leaves a block in its heap.
  *
- * An empty heap takes 640 bytes; its first blocks come from 1 KiB that it has for all sizes, and
+ * An empty heap takes 704 bytes; its first blocks come from 1 KiB that it has for all sizes, and
  * later ones from areas of 16 KiB to 1 MiB. Memory of freed blocks is for the same heap, until a
  * whole area is free. In a fork's child all heaps are as the forking thread would find them.
  * Sizes: bytes, up to PTRDIFF_MAX. The block has at least so many; prim_malloc_usable_size tells
@@ -423,6 +444,30 @@ struct prim_heap_counts {
 /* What a heap, not NULL, holds now; exact.
  * Errors: none. */
 void prim_heap_counts(prim_heap_t *heap, struct prim_heap_counts *result);
+
+/* A name for statistics, of which 47 characters are kept; heaps without one are called by their
+ * address. Ignored for NULL. */
+void prim_heap_set_name(prim_heap_t *heap, const char *name);
+
+/* Statistics of one heap; prim_stats_write tells of all. */
+struct prim_heap_stats {
+    uint64_t live_bytes;   /* in blocks that the program holds, rounded up to classes */
+    uint64_t live_blocks;  /* these blocks */
+    uint64_t peak_bytes;   /* most that live_bytes ever was */
+    uint64_t total_bytes;  /* in blocks that ever were */
+    uint64_t total_blocks; /* these blocks */
+    uint64_t freed_bytes;  /* of total_bytes, freed */
+    uint64_t freed_blocks; /* of total_blocks, freed */
+    uint64_t area_bytes;   /* memory for blocks */
+    uint64_t free_bytes;   /* of area_bytes, what is in no block */
+    uint64_t limit_bytes;  /* what live_bytes may be at most; 0: no limit */
+};
+
+/* Fills the first size bytes as prim_stats_get does, exactly, of a heap that is not NULL. */
+size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats, size_t size);
+
+/* Prints them for a person, with a verdict: "ok" if all blocks are freed, else "not all freed". */
+void prim_heap_stats_print(prim_heap_t *heap);
 
 /* A piece of memory that blocks of a heap lie in. */
 struct prim_heap_area {

@@ -39,6 +39,12 @@ PRIM_EXPORT void prim_heap_set_limit(prim_heap_t *heap, size_t bytes) {
     }
 }
 
+PRIM_EXPORT void prim_heap_set_name(prim_heap_t *heap, const char *name) {
+    if (heap) {
+        arena_set_name(arena_from(heap), name);
+    }
+}
+
 PRIM_EXPORT void *prim_heap_malloc(prim_heap_t *heap, size_t size) {
     return heap ? arena_allocate(arena_from(heap), (struct arena_request){.size = size}, NULL)
                 : family_malloc(size);

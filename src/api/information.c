@@ -31,8 +31,8 @@ PRIM_EXPORT int prim_mallopt(int parameter, int value) {
 
 PRIM_EXPORT struct prim_mallinfo2 prim_mallinfo2(void) {
     struct snapshot snapshot;
-    snapshot_take(&snapshot, NULL);
-    size_t live = snapshot.live_bytes + snapshot.large_bytes;
+    snapshot_take(&snapshot, NULL, NULL);
+    size_t live = snapshot.live_bytes + snapshot.large_bytes + snapshot.heap_bytes;
     return (struct prim_mallinfo2){
         .arena = snapshot.mapped_bytes,
         .ordblks = snapshot.partial_blocks,

@@ -17,11 +17,16 @@
     _Static_assert(offsetof(struct prim_class_stats, name) == \
                        offsetof(struct class_snapshot, name), \
                    "primalloc.h has the figures of figures.def in its order");
+#define HEAP_FIGURE(name, group, kind, sentence)                                                   \
+    _Static_assert(offsetof(struct prim_heap_stats, name) == offsetof(struct heap_snapshot, name), \
+                   "primalloc.h has the figures of figures.def in its order");
 #include "watch/figures.def"
 #undef FIGURE
 #undef CLASS_FIGURE
+#undef HEAP_FIGURE
 _Static_assert(sizeof(struct prim_stats) == sizeof(struct snapshot), "and no others");
 _Static_assert(sizeof(struct prim_class_stats) == sizeof(struct class_snapshot), "and no others");
+_Static_assert(sizeof(struct prim_heap_stats) == sizeof(struct heap_snapshot), "and no others");
 _Static_assert((int)PRIM_STATS_TEXT == (int)REPORT_TEXT &&
                    (int)PRIM_STATS_JSON == (int)REPORT_JSON &&
                    (int)PRIM_STATS_XML == (int)REPORT_XML &&
@@ -37,7 +42,7 @@ static void copy(void *to, size_t to_size, const void *from, size_t from_size) {
 PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
     struct snapshot snapshot;
     heap_ensure();
-    snapshot_take(&snapshot, NULL);
+    snapshot_take(&snapshot, NULL, NULL);
     copy(stats, size, &snapshot, sizeof snapshot);
     return sizeof snapshot;
 }
@@ -51,7 +56,7 @@ PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t c
         return 0;
     }
     heap_ensure();
-    snapshot_take(&snapshot, all);
+    snapshot_take(&snapshot, all, NULL);
     for (size_t i = 0; i < count && i < SNAPSHOT_CLASS_COUNT; i++) {
         copy((char *)classes + i * size, size, &all[i], sizeof all[i]);
     }
@@ -67,6 +72,18 @@ static void write_output(const char *text, size_t length, void *context) {
 PRIM_EXPORT void prim_stats_print(void) {
     heap_ensure();
     report_write(REPORT_TEXT, write_output, NULL);
+}
+
+PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats,
+                                       size_t size) {
+    struct heap_row row = heap_row_of((struct arena *)heap);
+    copy(stats, size, &row.figures, sizeof row.figures);
+    return sizeof row.figures;
+}
+
+PRIM_EXPORT void prim_heap_stats_print(prim_heap_t *heap) {
+    struct heap_row row = heap_row_of((struct arena *)heap);
+    report_write_heap(&row, write_output, NULL);
 }
 
 PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output, void *context) {

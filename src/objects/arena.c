@@ -8,10 +8,12 @@
 #include "objects/arena_cell.h"
 #include "objects/arena_chunk.h"
 #include "objects/arena_find.h"
+#include "objects/call_counts.h"
 #include "objects/complaint.h"
 #include "objects/foreign.h"
 #include "objects/heap.h"
 #include "objects/large.h"
+#include "os/alone.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -21,7 +23,16 @@ static struct {
     struct arena *all; /* (lock: ARENAS) deleted ones as well */
 } arenas;
 
-static struct arena *create(unsigned class_last, bool is_lent) {
+_Atomic size_t arena_space_bytes;
+
+static void copy_name(struct arena *arena, const char *name) {
+    size_t length = strnlen(name, ARENA_NAME_SIZE - 1);
+    memcpy(arena->name, name, length);
+    arena->name[length] = '\0';
+}
+
+static struct arena *create(enum arena_kind kind, const char *name, unsigned class_last,
+                            bool is_lent) {
     heap_ensure();
     size_t size = sizeof(struct arena) + (class_last + 1) * sizeof(struct arena_block *);
     struct arena *arena = allocate(size);
@@ -31,6 +42,8 @@ static struct arena *create(unsigned class_last, bool is_lent) {
     memset(arena, 0, size);
     arena->class_last = class_last;
     arena->is_lent = is_lent;
+    arena->kind = (uint8_t)kind;
+    copy_name(arena, name);
     arena->counts.limit = SIZE_MAX;
     lock_acquire(&arenas.lock, LOCK_ARENAS);
     arena->next = arenas.all;
@@ -43,15 +56,17 @@ static struct arena *create(unsigned class_last, bool is_lent) {
 }
 
 struct arena *arena_create(void) {
-    return create(ARENA_CLASS_LAST, false);
+    return arena_create_kind(ARENA_HEAP, "");
 }
 
-struct arena *arena_create_internal(arena_block_end *block_end) {
-    struct arena *arena = arena_create();
+struct arena *arena_create_kind(enum arena_kind kind, const char *name) {
+    return create(kind, name, ARENA_CLASS_LAST, false);
+}
+
+struct arena *arena_create_internal(const char *name, arena_block_end *block_end) {
+    struct arena *arena = arena_create_kind(ARENA_INTERNAL, name);
     if (arena) {
-        store_relaxed(&arena->is_deleted, true);
         arena->block_end = block_end;
-        arena->counts.live_count = 1; /* a block that is never freed */
     }
     return arena;
 }
@@ -62,7 +77,7 @@ struct arena *arena_unnamed(void) {
     if (arena) {
         return arena;
     }
-    arena = arena_create_internal(NULL);
+    arena = arena_create_kind(ARENA_INTERNAL, "aligned at an offset");
     if (!arena) {
         return NULL;
     }
@@ -94,7 +109,7 @@ struct arena *arena_create_lent(void *memory, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    struct arena *arena = create(CLASS_COUNT, true);
+    struct arena *arena = create(ARENA_HEAP, "", CLASS_COUNT, true);
     if (!arena) {
         return NULL;
     }
@@ -122,12 +137,14 @@ static void free_chunk(struct arena_chunk *chunk) {
     if (is_lent) {
         span_set_state(span, SPAN_NONE);
     } else {
+        counter_add(&arena_space_bytes, -span_size(span));
         purge_free(span, SPAN_DIRTY);
     }
 }
 
 static void free_large(struct span *span) {
     span_withdraw(span);
+    counter_add(&arena_space_bytes, -span_size(span));
     purge_free(span, SPAN_DIRTY);
 }
 
@@ -142,6 +159,9 @@ void arena_destroy(struct arena *arena) {
         arenas.all = arena->next;
     }
     lock_release(&arenas.lock, LOCK_ARENAS);
+    if (PRIM_UNLIKELY(options.stats)) {
+        call_counts_frees(CLASS_ARENA, arena->counts.live_count);
+    }
     for (struct arena_chunk *chunk = arena->chunks; chunk;) {
         struct arena_chunk *next = chunk->next;
         free_chunk(chunk);
@@ -165,16 +185,19 @@ void arena_delete(struct arena *arena) {
     }
 }
 
-/* With the lock held: whether so many bytes more are within the limit; if so, counts them. */
-static bool count(struct arena *arena, size_t bytes, size_t blocks) {
+/* With the lock held: whether so many bytes more are within the limit. */
+static bool may_have(const struct arena *arena, size_t bytes) {
+    const struct arena_counts *counts = &arena->counts;
+    return bytes <= counts->limit && counts->live_bytes <= counts->limit - bytes;
+}
+
+static void count(struct arena *arena, size_t bytes, size_t blocks) {
     struct arena_counts *counts = &arena->counts;
-    if (bytes > counts->limit || counts->live_bytes > counts->limit - bytes) {
-        return false;
-    }
     counts->live_bytes += bytes;
     counts->live_count += blocks;
+    counts->total_bytes += bytes;
+    counts->total_count += blocks;
     counts->peak_bytes = bits_max(counts->peak_bytes, counts->live_bytes);
-    return true;
 }
 
 /* With the lock held: true if the arena ends with this. */
@@ -207,6 +230,7 @@ static bool add_chunk(struct arena *arena, size_t block_size) {
             bytes = slices * SLICE_SIZE;
             is_zero = span->is_zero;
             span->bucket = ARENA_CHUNK;
+            counter_add(&arena_space_bytes, bytes);
             span_publish(span, SPAN_SLAB, CLASS_ARENA);
         }
     }
@@ -224,10 +248,10 @@ static void *allocate_in_chunk(struct arena *arena, const struct arena_fit *fit)
     size_t bytes = size_classes[fit->object_class].size;
     for (;;) {
         lock_acquire(&arena->lock, LOCK_ARENA);
-        bool is_allowed = count(arena, bytes, 1);
+        bool is_allowed = may_have(arena, bytes);
         void *block = is_allowed ? arena_chunk_take(arena, fit) : NULL;
-        if (is_allowed && !block) {
-            uncount(arena, bytes, 1);
+        if (PRIM_LIKELY(block != NULL)) {
+            count(arena, bytes, 1);
         }
         lock_release(&arena->lock, LOCK_ARENA);
         if (PRIM_LIKELY(block != NULL)) {
@@ -280,9 +304,11 @@ static void *allocate_large(struct arena *arena, const struct arena_request *req
     span->arena = arena;
     span->block_offset = offset;
     span->leaves_at_free = false;
+    counter_add(&arena_space_bytes, span_size(span));
     lock_acquire(&arena->lock, LOCK_ARENA);
-    bool is_allowed = count(arena, arena_large_size(span), 1);
+    bool is_allowed = may_have(arena, arena_large_size(span));
     if (is_allowed) {
+        count(arena, arena_large_size(span), 1);
         link_large(arena, span);
     }
     lock_release(&arena->lock, LOCK_ARENA);
@@ -353,15 +379,23 @@ static bool resize_large(const struct arena_found *found, size_t size) {
     size_t wanted = bits_round_up(size, SLICE_SIZE);
     size_t growth = wanted > before ? wanted - before : 0;
     lock_acquire(&arena->lock, LOCK_ARENA);
-    bool is_allowed = count(arena, growth, 0);
+    bool is_allowed = may_have(arena, growth);
+    arena->counts.live_bytes += is_allowed ? growth : 0; /* others may not have it meanwhile */
     lock_release(&arena->lock, LOCK_ARENA);
     if (!is_allowed) {
         return false;
     }
     bool is_done = large_resize(span, size);
+    size_t after = span_size(span);
+    counter_add(&arena_space_bytes, after - before);
     lock_acquire(&arena->lock, LOCK_ARENA);
-    uncount(arena, before + growth - span_size(span), 0);
-    arena->counts.area_bytes += span_size(span) - before;
+    arena->counts.live_bytes -= growth;
+    if (after > before) {
+        count(arena, after - before, 0);
+    } else {
+        uncount(arena, before - after, 0);
+    }
+    arena->counts.area_bytes += after - before;
     lock_release(&arena->lock, LOCK_ARENA);
     return is_done;
 }
@@ -383,7 +417,7 @@ void *arena_reallocate(void *block, size_t size) {
                        : arena_allocate(found.arena, (struct arena_request){.size = size}, NULL);
     if (target) {
         memcpy(target, block, bits_min(found.usable, size));
-        arena_release(block);
+        release(block); /* by the front door, where calls are counted */
     }
     return target;
 }
@@ -397,6 +431,22 @@ void arena_set_limit(struct arena *arena, size_t limit) {
     lock_acquire(&arena->lock, LOCK_ARENA);
     arena->counts.limit = limit;
     lock_release(&arena->lock, LOCK_ARENA);
+}
+
+PRIM_COLD void arena_set_name(struct arena *arena, const char *name) {
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    copy_name(arena, name);
+    lock_release(&arena->lock, LOCK_ARENA);
+}
+
+PRIM_COLD void arena_for_each(arena_visitor *visitor, void *argument) {
+    lock_acquire(&arenas.lock, LOCK_ARENAS);
+    for (struct arena *arena = arenas.all; arena; arena = arena->next) {
+        lock_acquire(&arena->lock, LOCK_ARENA);
+        visitor(arena, argument);
+        lock_release(&arena->lock, LOCK_ARENA);
+    }
+    lock_release(&arenas.lock, LOCK_ARENAS);
 }
 
 struct arena_counts arena_counts(struct arena *arena) {

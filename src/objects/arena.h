@@ -37,7 +37,11 @@ enum {
     ARENA_CHUNK_SLICES_MAX = 64, /* 1 MiB */
     ARENA_GROWTH_DIVISOR = 8,    /* the next chunk, as a part of the arena */
     ARENA_USED = 0x80,           /* in the byte of a granule: a live block begins here */
+    ARENA_NAME_SIZE = 48,        /* of a name, the zero included */
 };
+
+/* Who has the arena: the program, which knows it as a heap; or we, for ever. */
+enum arena_kind { ARENA_HEAP, ARENA_TAG, ARENA_INTERNAL };
 
 /* What a span with CLASS_ARENA holds: span.bucket. */
 enum arena_place { ARENA_CELLS, ARENA_CHUNK, ARENA_LENT, ARENA_LARGE };
@@ -50,6 +54,7 @@ struct arena_chunk {
     uint32_t first_granule;       /* (const) behind the head */
     uint32_t next_granule;        /* (lock: ARENA) the first one never carved */
     uint32_t used_count;          /* (lock: ARENA) live blocks */
+    uint32_t touched_granule;     /* (lock: ARENA) the first one that no life of it carved */
     uint8_t map[]; /* (lock: ARENA) 0, or the class of the block that begins here, and ARENA_USED */
 };
 
@@ -64,6 +69,8 @@ struct arena_counts {
     size_t live_bytes; /* of blocks, as rounded up */
     size_t live_count;
     size_t peak_bytes;
+    size_t total_bytes; /* of blocks that ever were */
+    size_t total_count;
     size_t area_bytes; /* of chunks and large spans */
     size_t limit;      /* of live_bytes; SIZE_MAX: none */
 };
@@ -74,6 +81,7 @@ struct arena {
     struct lock lock;
     _Atomic bool is_deleted;    /* (atomic: hint, written under the lock) has no name anymore */
     bool is_lent;               /* (const) over the caller's memory */
+    uint8_t kind;               /* (const) enum arena_kind */
     unsigned class_last;        /* (const) of blocks in chunks */
     arena_block_end *block_end; /* (const) is told of each block that ends; may be NULL */
     unsigned cell_count;        /* (lock: ARENA) ever taken */
@@ -83,6 +91,7 @@ struct arena {
     struct span *large;         /* (lock: ARENA) spans of one block */
     struct arena_counts counts; /* (lock: ARENA) */
     uint64_t filled[2];         /* (lock: ARENA) one bit a class: its list is not empty */
+    char name[ARENA_NAME_SIZE]; /* (lock: ARENA) for statistics; empty: none */
     struct arena_block *free_blocks[]; /* (lock: ARENA) by class */
 };
 
@@ -93,8 +102,12 @@ struct arena_request {
     size_t offset;
 };
 
+/* Address space of the heap that arenas have, in whole slices: without lent memory. */
+extern PRIM_HIDDEN _Atomic size_t arena_space_bytes; /* (atomic: counter) */
+
 /* Without memory: NULL. */
 struct arena *arena_create(void);
+struct arena *arena_create_kind(enum arena_kind kind, const char *name);
 
 /* Over the whole slices of the caller's memory; NULL with errno EINVAL if there is none. */
 struct arena *arena_create_lent(void *memory, size_t size);
@@ -105,7 +118,7 @@ struct arena *arena_unnamed(void);
 
 /* An arena of the library's own: without a name, never ends, and its blocks stay in it only as long
  * as they stay where they are. */
-struct arena *arena_create_internal(arena_block_end *block_end);
+struct arena *arena_create_internal(const char *name, arena_block_end *block_end);
 
 /* Takes its name away: it ends with its last block. */
 void arena_delete(struct arena *arena);
@@ -126,7 +139,12 @@ bool arena_expand(void *block, size_t size); /* in place, or false */
 struct arena *arena_of(const void *block);
 
 void arena_set_limit(struct arena *arena, size_t limit);
+void arena_set_name(struct arena *arena, const char *name); /* as much of it as there is room for */
 struct arena_counts arena_counts(struct arena *arena);
+
+/* Shows each arena that exists, deleted ones as well, with its lock held and that of their list. */
+typedef void arena_visitor(struct arena *arena, void *argument);
+void arena_for_each(arena_visitor *visitor, void *argument);
 
 struct arena_area {
     void *address;

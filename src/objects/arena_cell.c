@@ -37,6 +37,7 @@ static struct span *new_slice(void) {
     if (slice) {
         store_relaxed(&slice->used_cells, 0);
         slice->bucket = ARENA_CELLS;
+        add_relaxed(&arena_space_bytes, SLICE_SIZE);
         span_publish(slice, SPAN_SLAB, CLASS_ARENA);
     }
     return slice;
@@ -92,6 +93,7 @@ void arena_cell_release(void *cell) {
     lock_release(&cells.lock, LOCK_CELLS);
     if (is_empty) {
         span_withdraw(slice);
+        subtract_relaxed(&arena_space_bytes, SLICE_SIZE);
         purge_free(slice, SPAN_DIRTY);
     }
 }

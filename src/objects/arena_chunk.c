@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "os/memory.h"
 
 /* The greatest class whose blocks are not above size bytes. */
 static unsigned class_within(const struct arena *arena, size_t size) {
@@ -104,6 +105,7 @@ struct arena_chunk *arena_chunk_create(struct arena *arena, void *memory, size_t
     chunk->first_granule = (uint32_t)(head / ARENA_GRANULE);
     chunk->next_granule = chunk->first_granule;
     chunk->used_count = 0;
+    chunk->touched_granule = chunk->first_granule;
     return chunk;
 }
 
@@ -215,8 +217,25 @@ bool arena_chunk_give_back(struct arena *arena, struct arena_chunk *chunk, size_
         chunk->map[at] = 0;
         at += granules_of(object_class);
     }
+    chunk->touched_granule = (uint32_t)bits_max(chunk->touched_granule, chunk->next_granule);
     chunk->next_granule = chunk->first_granule;
     return true;
+}
+
+/* Of the blocks, and of the map that tells of them. */
+PRIM_COLD size_t arena_chunk_untouched(const struct arena_chunk *chunk) {
+    const struct span *span = chunk ? span_of_block(chunk) : NULL;
+    if (!span || span->bucket != ARENA_CHUNK || !span->is_zero ||
+        span_has_mark(span->address, MARK_HUGE)) {
+        return 0;
+    }
+    size_t page = memory_page_size();
+    size_t granule = bits_max(chunk->touched_granule, chunk->next_granule);
+    uintptr_t map = bits_round_up((uintptr_t)(chunk->map + granule), page);
+    uintptr_t map_end = bits_round_down(arena_chunk_address(chunk, chunk->first_granule), page);
+    uintptr_t blocks = bits_round_up(arena_chunk_address(chunk, granule), page);
+    return (map < map_end ? map_end - map : 0) +
+           (arena_chunk_address(chunk, chunk->granule_count) - blocks);
 }
 
 size_t arena_chunk_next_used(const struct arena_chunk *chunk, size_t granule) {

@@ -49,6 +49,9 @@ PRIM_INLINE size_t arena_chunk_block_size(const struct arena_chunk *chunk, size_
  * is as good as new, and may leave. */
 bool arena_chunk_give_back(struct arena *arena, struct arena_chunk *chunk, size_t granule);
 
+/* Bytes in pages of the chunk, which may be NULL, that surely nobody ever touched. */
+size_t arena_chunk_untouched(const struct arena_chunk *chunk);
+
 /* The first live block's granule from there on, or 0. */
 size_t arena_chunk_next_used(const struct arena_chunk *chunk, size_t granule);
 

@@ -42,7 +42,8 @@ struct arena *arena_of(const void *block) {
         return NULL;
     }
     struct arena *arena = arena_find(block).arena;
-    return arena && !load_relaxed(&arena->is_deleted) ? arena : NULL;
+    bool is_known = arena && arena->kind == ARENA_HEAP && !load_relaxed(&arena->is_deleted);
+    return is_known ? arena : NULL;
 }
 
 bool arena_visit_areas(struct arena *arena, arena_area_visitor *visitor, void *argument) {

@@ -15,6 +15,17 @@ static struct stripe {
     } classes[BIN_COUNT];
 } stripes[STRIPE_COUNT];
 
+static struct {
+    _Atomic int64_t live; /* (atomic: counter) */
+    _Atomic int64_t peak; /* (atomic: counter) never falls */
+} levels[BIN_COUNT];
+
+static void raise_peak(unsigned object_class) {
+    int64_t live = add_relaxed(&levels[object_class].live, 1) + 1;
+    int64_t peak = load_relaxed(&levels[object_class].peak);
+    while (live > peak && !compare_exchange_relaxed(&levels[object_class].peak, &peak, live)) {}
+}
+
 /* A thread's stack tells threads apart: their stacks lie in different pages. */
 static struct stripe *own_stripe(void) {
     char here;
@@ -26,10 +37,12 @@ void call_counts_allocation(unsigned object_class, size_t requested_bytes) {
     struct stripe *stripe = own_stripe();
     add_relaxed(&stripe->classes[object_class].allocations, 1);
     add_relaxed(&stripe->classes[object_class].requested_bytes, requested_bytes);
+    raise_peak(object_class);
 }
 
-void call_counts_free(unsigned object_class) {
-    add_relaxed(&own_stripe()->classes[object_class].frees, 1);
+void call_counts_frees(unsigned object_class, size_t count) {
+    add_relaxed(&own_stripe()->classes[object_class].frees, count);
+    subtract_relaxed(&levels[object_class].live, (int64_t)count);
 }
 
 void call_counts_reallocation(void) {
@@ -37,7 +50,7 @@ void call_counts_reallocation(void) {
 }
 
 struct call_counts call_counts_of(unsigned object_class) {
-    struct call_counts sum = {0};
+    struct call_counts sum = {.peak = (uint64_t)load_relaxed(&levels[object_class].peak)};
     for (unsigned i = 0; i < STRIPE_COUNT; i++) {
         sum.frees += load_relaxed(&stripes[i].classes[object_class].frees);
         sum.allocations += load_relaxed(&stripes[i].classes[object_class].allocations);

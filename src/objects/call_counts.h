@@ -1,8 +1,9 @@
 /* call_counts.h - options.stats: calls and requested bytes by class.
  *
  * Counted behind the slow door only. Threads share a few sets of counters, so that none waits for
- * another's cache line and none takes its counts along when it ends. The class of a block above
- * MEDIUM_SIZE_MAX, and of one that grows like such, is CLASS_LARGE. */
+ * another's cache line and none takes its counts along when it ends; only for the peak, each class
+ * has one word that all share. The class of a block above MEDIUM_SIZE_MAX, and of one that grows
+ * like such, is CLASS_LARGE. */
 #ifndef PRIM_OBJECTS_CALL_COUNTS_H
 #define PRIM_OBJECTS_CALL_COUNTS_H
 
@@ -12,10 +13,11 @@ struct call_counts {
     uint64_t allocations;
     uint64_t frees;
     uint64_t requested_bytes; /* of these allocations */
+    uint64_t peak;            /* most blocks that were allocated and not freed at a time */
 };
 
 void call_counts_allocation(unsigned object_class, size_t requested_bytes);
-void call_counts_free(unsigned object_class);
+void call_counts_frees(unsigned object_class, size_t count);
 void call_counts_reallocation(void);
 
 struct call_counts call_counts_of(unsigned object_class);

@@ -24,9 +24,24 @@ static size_t slices_for(size_t size) {
 }
 
 static _Atomic size_t block_count; /* (atomic: counter) */
+static _Atomic size_t block_total; /* (atomic: counter) */
+static _Atomic size_t slice_count; /* (atomic: counter) in blocks */
+static _Atomic size_t slice_peak;  /* (atomic: counter) most of these */
 
 size_t large_count(void) {
     return load_relaxed(&block_count);
+}
+
+size_t large_peak_bytes(void) {
+    return load_relaxed(&slice_peak) * SLICE_SIZE;
+}
+
+size_t large_total_count(void) {
+    return load_relaxed(&block_total);
+}
+
+static void count_slices(size_t slices) {
+    counter_add_peak(&slice_count, &slice_peak, slices);
 }
 
 /* Announces a new block. */
@@ -35,12 +50,15 @@ static void publish(struct span *span, size_t size) {
     span->is_sampled = false;
     span_publish(span, SPAN_LARGE, CLASS_LARGE);
     counter_add(&block_count, 1);
+    counter_add(&block_total, 1);
+    count_slices(slices_for(size)); /* room behind it is on its way back */
 }
 
 /* Takes a block's span back, as CLEAN if its pages are gone. */
 static void end_block(struct span *span, enum span_state state) {
     span_withdraw(span);
     counter_add(&block_count, (size_t)-1);
+    counter_add(&slice_count, -(size_t)span->slice_count);
     purge_free(span, threshold_end(span, state));
 }
 
@@ -121,16 +139,22 @@ bool large_resize(struct span *span, size_t size) {
     if (slices == 0 || (size <= MEDIUM_SIZE_MAX && slices <= span->slice_count / 2)) {
         return false;
     }
-    if (slices < span->slice_count) {
+    size_t old_slices = span->slice_count;
+    if (span->object_class == CLASS_LARGE && slices <= old_slices) {
+        counter_add(&slice_count, slices - old_slices);
+    }
+    if (slices < old_slices) {
         page_heap_shrink(span, slices, threshold_shrink(span, slices));
         return true;
     }
-    size_t old_slices = span->slice_count;
     enum span_state grown_into = SPAN_BUSY;
     if (slices > old_slices) {
         grown_into = page_heap_grow(span, slices);
         if (grown_into == SPAN_CLEAN) {
             provide_pages(span, old_slices, false);
+        }
+        if (span->object_class == CLASS_LARGE) {
+            count_slices(span->slice_count - old_slices);
         }
     }
     return grown_into != SPAN_NONE;

@@ -238,7 +238,7 @@ static bool make_arena(void) {
         return true;
     }
     struct arena *expected = NULL;
-    struct arena *arena = arena_create_internal(sampler_end);
+    struct arena *arena = arena_create_internal("sampled", sampler_end);
     if (arena &&
         !compare_exchange_release(&block_arena, &expected, arena)) { /* order pair: sampler arena */
         arena_destroy(arena);

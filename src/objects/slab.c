@@ -92,8 +92,6 @@ static unsigned carve(struct slab_set *set, unsigned object_class, unsigned want
 
 /* Slabs of one block need no lists, no counts and no lock: they come from the page heap and go
  * back to it with their block. */
-static _Atomic size_t single_counts[CLASS_COUNT + 1]; /* (atomic: counter) */
-
 static bool is_single(unsigned object_class) {
     return size_classes[object_class].capacity == 1;
 }
@@ -104,17 +102,16 @@ static unsigned acquire_single(unsigned object_class, void **list) {
         return 0;
     }
     span_publish(slab, SPAN_LARGE, object_class);
-    counter_add(&single_counts[object_class], 1);
+    slab_set_count_new(object_class);
     *list = (void *)slab->address;
     *(void **)*list = NULL;
     return 1;
 }
 
-static void release_singles(unsigned object_class, void *list) {
+static void release_singles(void *list) {
     while (list) {
         void *next = *(void **)list;
         slab_set_free(span_of_block(list));
-        counter_add(&single_counts[object_class], (size_t)-1);
         list = next;
     }
 }
@@ -134,6 +131,7 @@ static bool add_slab(struct slab_set *set, unsigned shard, unsigned object_class
     slab->bucket = BUCKET_NONE;
     store_relaxed(&slab->shard, (uint8_t)shard);
     span_publish(slab, SPAN_SLAB, object_class);
+    slab_set_count_new(object_class);
     lock_acquire(&set->lock, LOCK_CLASS);
     bool is_needed = !set->carving;
     if (is_needed) {
@@ -296,7 +294,7 @@ static void return_runs(unsigned object_class, struct run *runs, unsigned count)
 void slab_release(unsigned object_class, void *list) {
     struct run runs[RUN_MAX];
     if (is_single(object_class)) {
-        release_singles(object_class, list);
+        release_singles(list);
         return;
     }
     while (list) {
@@ -365,7 +363,15 @@ void slab_totals_add_class(struct slab_totals *totals, unsigned object_class) {
 }
 
 size_t slab_single_count(unsigned object_class) {
-    return load_relaxed(&single_counts[object_class]);
+    return is_single(object_class) ? load_relaxed(&slab_levels[object_class].count) : 0;
+}
+
+size_t slab_peak_count(unsigned object_class) {
+    return load_relaxed(&slab_levels[object_class].peak);
+}
+
+size_t slab_total_count(unsigned object_class) {
+    return load_relaxed(&slab_levels[object_class].total);
 }
 
 static void lock_set(struct shard *shard, unsigned object_class, void *context) {

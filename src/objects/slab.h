@@ -63,6 +63,10 @@ void slab_totals_add_class(struct slab_totals *totals, unsigned object_class);
 /* Slabs of one block each that are handed out: 0 for the classes whose slabs hold several. */
 size_t slab_single_count(unsigned object_class);
 
+/* Slabs of a class: most at a time, and how many there ever were. */
+size_t slab_peak_count(unsigned object_class);
+size_t slab_total_count(unsigned object_class);
+
 void slab_fork_prepare(void);
 void slab_fork_parent(void);
 void slab_fork_child(void);

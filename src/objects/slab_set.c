@@ -8,6 +8,14 @@ _Atomic(struct shard *) slab_shards[SHARD_MAX] = {&slab_first_shard};
 
 struct lock slab_shards_lock;
 
+struct slab_level slab_levels[CLASS_COUNT + 1];
+
+void slab_set_count_new(unsigned object_class) {
+    struct slab_level *level = &slab_levels[object_class];
+    counter_add_peak(&level->count, &level->peak, 1);
+    counter_add(&level->total, 1);
+}
+
 PRIM_COLD struct shard *slab_set_make_shard(unsigned index) {
     lock_acquire(&slab_shards_lock, LOCK_SHARDS);
     struct shard *shard = load_relaxed(&slab_shards[index]);

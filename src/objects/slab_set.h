@@ -15,6 +15,7 @@
 
 #include "objects/size_class.h"
 #include "objects/slab.h"
+#include "os/alone.h"
 #include "os/lock.h"
 #include "pages/purge.h"
 
@@ -67,6 +68,18 @@ extern PRIM_HIDDEN _Atomic(struct shard *) slab_shards[SHARD_MAX]; /* (atomic: s
 extern PRIM_HIDDEN struct lock slab_shards_lock; /* (lock: SHARDS) held while a shard is made */
 extern PRIM_HIDDEN struct lock
     slab_purge_lock; /* (lock: SLAB_PURGE) held while pages of a slab go */
+
+/* The slabs of a class in all shards, for statistics. */
+struct slab_level {
+    _Atomic size_t count; /* (atomic: counter) */
+    _Atomic size_t peak;  /* (atomic: counter) most at a time */
+    _Atomic size_t total; /* (atomic: counter) that ever were */
+};
+
+extern PRIM_HIDDEN struct slab_level slab_levels[CLASS_COUNT + 1];
+
+/* A new slab of the class. */
+void slab_set_count_new(unsigned object_class);
 
 /* The shard with this index; the first one if there is no memory for it. */
 struct shard *slab_set_make_shard(unsigned index);
@@ -197,6 +210,7 @@ PRIM_INLINE bool slab_set_retire(struct slab_set *set, struct span *slab) {
 
 /* Gives a slab that is in no set anymore to the page heap. */
 PRIM_INLINE void slab_set_free(struct span *slab) {
+    counter_add(&slab_levels[slab->object_class].count, (size_t)-1);
     span_withdraw(slab);
     purge_free(slab, SPAN_DIRTY);
 }

@@ -42,7 +42,7 @@ PRIM_COLD void see_allocation(void *block, size_t size, size_t filled_size) {
 static PRIM_COLD void see_free(void *block) {
     uint64_t perturb = option_now(perturb);
     if (options.stats) {
-        call_counts_free(span_class_of(block));
+        call_counts_frees(span_class_of(block), 1);
     }
     if (perturb) {
         memset(block, (int)perturb, usable_size(block));

@@ -46,6 +46,8 @@ static struct {
     struct thread_cache *active; /* (lock: CACHES) caches of living threads */
     struct thread_cache *unused; /* (lock: CACHES) caches of exited threads, empty */
     _Atomic unsigned count;      /* (atomic: hint) of active caches */
+    unsigned peak;               /* (lock: CACHES) most of them at a time */
+    unsigned total;              /* (lock: CACHES) threads that ever had one */
     pthread_key_t key;           /* (const after initialisation) its destructor ends us */
     bool has_key;                /* (const after initialisation) */
 } caches;
@@ -279,6 +281,8 @@ static PRIM_NOINLINE struct thread_cache *make_cache(void) {
     if (cache) {
         list_insert(&caches.active, cache);
         others = add_relaxed(&caches.count, 1);
+        caches.peak = (unsigned)bits_max(caches.peak, others + 1);
+        caches.total++;
     }
     lock_release(&caches.lock, LOCK_CACHES);
     if (others == 1) { /* until now one thread was alone, and its shard enough */
@@ -374,6 +378,8 @@ void thread_cache_totals_add(struct thread_cache_totals *totals) {
     for (struct thread_cache *cache = caches.unused; cache; cache = cache->next) {
         add_cache(totals, cache);
     }
+    totals->cache_peak = caches.peak;
+    totals->cache_total = caches.total;
     lock_release(&caches.lock, LOCK_CACHES);
 }
 

@@ -114,6 +114,8 @@ void thread_cache_apply_options(void);
 
 struct thread_cache_totals {
     unsigned cache_count;
+    unsigned cache_peak;        /* most at a time */
+    unsigned cache_total;       /* threads that ever had one */
     uint64_t slow_events;       /* of caches that were, too */
     uint32_t blocks[BIN_COUNT]; /* free blocks in all caches, by class */
 };

@@ -27,4 +27,12 @@ PRIM_INLINE void counter_add(_Atomic size_t *counter, size_t value) {
     }
 }
 
+/* The same for one that keeps the most that it ever was. */
+PRIM_INLINE void counter_add_peak(_Atomic size_t *counter, _Atomic size_t *peak, size_t value) {
+    counter_add(counter, value);
+    size_t now = load_relaxed(counter);
+    size_t most = load_relaxed(peak);
+    while (now > most && !compare_exchange_relaxed(peak, &most, now)) {}
+}
+
 #endif

@@ -198,19 +198,23 @@ static void release_lock(void) {
     }
 }
 
+static struct span *search(const struct extent_set *set, size_t slice_count) {
+    page_heap.search_count++;
+    return extent_set_best_fit(set, slice_count);
+}
+
 static struct span *dirty_fit(size_t slice_count) {
-    struct span *span = extent_set_best_fit(&page_heap.dirty, slice_count);
+    struct span *span = search(&page_heap.dirty, slice_count);
     if (!span && page_heap.recent) {
         page_heap_settle();
-        span = extent_set_best_fit(&page_heap.dirty, slice_count);
+        span = search(&page_heap.dirty, slice_count);
     }
     return span;
 }
 
 static struct span *clean_fit(size_t slice_count) {
-    struct span *span = extent_set_best_fit(&page_heap.clean, slice_count);
-    return span || !extend_heap(slice_count) ? span
-                                             : extent_set_best_fit(&page_heap.clean, slice_count);
+    struct span *span = search(&page_heap.clean, slice_count);
+    return span || !extend_heap(slice_count) ? span : search(&page_heap.clean, slice_count);
 }
 
 /* The span freed last, if it is just what is asked for; else it joins the others, for a request of
@@ -273,6 +277,10 @@ static struct span *allocate(struct request *request) {
         }
     }
     page_heap_note_low_water();
+    if (span) {
+        page_heap.span_total++;
+        page_heap.span_peak = bits_max(page_heap.span_peak, ++page_heap.span_count);
+    }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     return span;
 }
@@ -306,6 +314,7 @@ struct span *page_heap_lend(uintptr_t address, size_t size) {
 
 void page_heap_free(struct span *span, enum span_state state) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    page_heap.span_count--;
     if (state == SPAN_DIRTY && span->slice_count >= RECENT_MIN) {
         page_heap_settle();
         page_heap.recent = span;

@@ -1,6 +1,8 @@
 /* report.c - see report.h. */
 #include "watch/report.h"
 
+#include <string.h>
+
 #include "base/bits.h"
 #include "os/memory.h"
 #include "settings/options.h"
@@ -12,40 +14,82 @@ static void flush(struct report *report) {
     }
 }
 
-void report_end_line(struct report *report) {
+PRIM_COLD void report_end_line(struct report *report) {
     print_text(&report->out, "\n");
     if (report->out.length + REPORT_LINE_MAX > REPORT_PIECE) {
         flush(report);
     }
 }
 
-bool report_is_used(const struct class_snapshot *class) {
+PRIM_COLD bool report_is_used(const struct class_snapshot *class) {
     return class->slabs || class->live_blocks || class->allocations;
 }
 
-const char *report_verdict(uint64_t allocations, uint64_t frees) {
+PRIM_COLD const char *report_verdict(uint64_t allocations, uint64_t frees) {
     return allocations == frees ? "ok" : "not all freed";
 }
 
-bool report_write(enum report_form form, report_output *output, void *context) {
+PRIM_COLD void report_print_name(struct print *out, const char *name) {
+    for (; *name; name++) {
+        bool is_plain = *name >= ' ' && *name <= '~' && !strchr("\"\\<>&", *name);
+        print_bytes(out, is_plain ? name : "?", 1);
+    }
+}
+
+static size_t mapped_size(size_t size) {
+    return bits_round_up(size, memory_page_size());
+}
+
+static struct report *begin(report_output *output, void *context) {
+    struct report *report = memory_map(mapped_size(sizeof *report));
+    if (report) {
+        report->is_full = options.stats;
+        report->output = output;
+        report->context = context;
+        report->out = print_to(report->piece, sizeof report->piece);
+    }
+    return report;
+}
+
+static void end(struct report *report) {
+    flush(report);
+    memory_unmap(report, mapped_size(sizeof *report));
+}
+
+PRIM_COLD bool report_write(enum report_form form, report_output *output, void *context) {
     static void (*const forms[REPORT_FORM_COUNT])(struct report *) = {
         [REPORT_TEXT] = report_as_text,
         [REPORT_JSON] = report_as_json,
         [REPORT_XML] = report_as_xml,
         [REPORT_OPENMETRICS] = report_as_openmetrics,
     };
-    size_t size = bits_round_up(sizeof(struct report), memory_page_size());
-    struct report *report = memory_map(size);
+    enum { NEW_HEAPS = 64 }; /* that may be made before they are listed */
+    struct report *report = begin(output, context);
     if (!report) {
         return false;
     }
-    report->is_full = options.stats;
-    report->output = output;
-    report->context = context;
-    report->out = print_to(report->piece, sizeof report->piece);
-    snapshot_take(&report->all, report->classes);
-    forms[form](report);
-    flush(report);
-    memory_unmap(report, size);
+    struct heap_rows *heaps = &report->heaps;
+    heaps->room = heap_rows_count() + NEW_HEAPS;
+    size_t rows_size = mapped_size(heaps->room * sizeof *heaps->rows);
+    heaps->rows = memory_map(rows_size);
+    if (heaps->rows) {
+        snapshot_take(&report->all, report->classes, heaps);
+        forms[form](report);
+        memory_unmap(heaps->rows, rows_size);
+    }
+    bool is_done = heaps->rows != NULL;
+    end(report);
+    return is_done;
+}
+
+PRIM_COLD bool report_write_heap(const struct heap_row *row, report_output *output, void *context) {
+    struct report *report = begin(output, context);
+    if (!report) {
+        return false;
+    }
+    struct heap_row copy = *row;
+    report->heaps = (struct heap_rows){.rows = &copy, .row_count = 1};
+    report_heaps_as_text(report);
+    end(report);
     return true;
 }

@@ -16,6 +16,7 @@ typedef void report_output(const char *text, size_t length, void *context);
 struct report {
     struct snapshot all;
     struct class_snapshot classes[SNAPSHOT_CLASS_COUNT];
+    struct heap_rows heaps;
     bool is_full; /* options.stats: calls were counted */
     report_output *output;
     void *context;
@@ -26,6 +27,9 @@ struct report {
 /* Takes a snapshot and writes it; false when there is no memory for that. */
 bool report_write(enum report_form form, report_output *output, void *context);
 
+/* Writes one heap's row for a person; false when there is no memory for that. */
+bool report_write_heap(const struct heap_row *row, report_output *output, void *context);
+
 /* For the forms: to be called after each line, which has at most REPORT_LINE_MAX bytes. */
 void report_end_line(struct report *report);
 
@@ -33,6 +37,12 @@ void report_as_text(struct report *report);
 void report_as_json(struct report *report);
 void report_as_xml(struct report *report);
 void report_as_openmetrics(struct report *report);
+
+/* The table of first-class heaps and tags, as text; nothing where there are none. */
+void report_heaps_as_text(struct report *report);
+
+/* A name that may hold anything: what a form does not take as it is becomes a question mark. */
+void report_print_name(struct print *out, const char *name);
 
 /* Whether anything of the class was ever used, as far as is known. */
 bool report_is_used(const struct class_snapshot *class);
@@ -42,6 +52,15 @@ const char *report_verdict(uint64_t allocations, uint64_t frees);
 
 PRIM_INLINE const uint64_t *report_values(const struct snapshot *snapshot) {
     return (const uint64_t *)snapshot;
+}
+
+PRIM_INLINE const uint64_t *report_heap_values(const struct heap_row *row) {
+    return (const uint64_t *)&row->figures;
+}
+
+/* "ok" if no block of the heap is left. */
+PRIM_INLINE const char *report_heap_verdict(const struct heap_row *row) {
+    return report_verdict(row->figures.total_blocks, row->figures.freed_blocks);
 }
 
 PRIM_INLINE const uint64_t *report_class_values(const struct class_snapshot *class) {

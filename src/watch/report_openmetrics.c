@@ -50,21 +50,14 @@ static void print_family(struct report *report, const struct metric *metric,
     print_about(report, "HELP", metric->name, figure->sentence);
 }
 
-static void print_sample(struct report *report, const struct metric *metric,
-                         const struct figure *figure, const struct class_snapshot *class,
-                         uint64_t value) {
+static void print_name(struct report *report, const struct metric *metric,
+                       const struct figure *figure) {
+    print_text(&report->out, metric->name);
+    print_text(&report->out, figure->kind == KIND_COUNTER ? "_total" : "");
+}
+
+static void print_value(struct report *report, const struct metric *metric, uint64_t value) {
     struct print *out = &report->out;
-    print_text(out, metric->name);
-    print_text(out, figure->kind == KIND_COUNTER ? "_total" : "");
-    if (class) {
-        print_text(out, "{class=\"");
-        if (class->block_bytes) {
-            print_decimal(out, class->block_bytes);
-        } else {
-            print_text(out, "large");
-        }
-        print_text(out, "\"}");
-    }
     print_text(out, " ");
     if (metric->is_ms) {
         print_decimal(out, value / 1000);
@@ -77,28 +70,78 @@ static void print_sample(struct report *report, const struct metric *metric,
     report_end_line(report);
 }
 
-void report_as_openmetrics(struct report *report) {
-    for (unsigned i = 0; i < FIGURE_COUNT; i++) {
-        if (report->is_full || figures[i].group != GROUP_CALL) {
-            struct metric metric = metric_of("primalloc_", &figures[i]);
-            print_family(report, &metric, &figures[i]);
-            print_sample(report, &metric, &figures[i], NULL, report_values(&report->all)[i]);
-        }
+static void print_class(struct report *report, const struct class_snapshot *class) {
+    print_text(&report->out, "{class=\"");
+    if (class->block_bytes) {
+        print_decimal(&report->out, class->block_bytes);
+    } else {
+        print_text(&report->out, "large");
     }
+    print_text(&report->out, "\"}");
+}
+
+/* Heaps come and go, and each would be a series of its own: only those with a name are listed. Two
+ * may have the same name, so the address is a label as well; a tag's name is its own. */
+static void print_heap(struct report *report, const struct heap_row *row) {
+    struct print *out = &report->out;
+    print_text(out, "{kind=\"");
+    print_text(out, row->kind);
+    print_text(out, "\",name=\"");
+    report_print_name(out, row->name);
+    if (strcmp(row->kind, "tag") != 0) {
+        print_text(out, "\",address=\"");
+        print_hexadecimal(out, row->address);
+    }
+    print_text(out, "\"}");
+}
+
+static void print_classes(struct report *report) {
     for (unsigned i = 1; i < CLASS_FIGURE_COUNT; i++) { /* the first is the label */
-        if (!report->is_full && class_figures[i].group == GROUP_CALL) {
+        struct figure figure = figure_at(CLASS_FIGURES + i);
+        if (!report->is_full && figure.group == GROUP_CALL) {
             continue;
         }
-        struct metric metric = metric_of("primalloc_class_", &class_figures[i]);
-        print_family(report, &metric, &class_figures[i]);
+        struct metric metric = metric_of("primalloc_class_", &figure);
+        print_family(report, &metric, &figure);
         for (unsigned j = 0; j < SNAPSHOT_CLASS_COUNT; j++) {
             const struct class_snapshot *class = &report->classes[j];
             if (report_is_used(class)) {
-                print_sample(report, &metric, &class_figures[i], class,
-                             report_class_values(class)[i]);
+                print_name(report, &metric, &figure);
+                print_class(report, class);
+                print_value(report, &metric, report_class_values(class)[i]);
             }
         }
     }
+}
+
+static void print_heaps(struct report *report) {
+    for (unsigned i = 0; i < HEAP_FIGURE_COUNT; i++) {
+        struct figure figure = figure_at(HEAP_FIGURES + i);
+        struct metric metric = metric_of("primalloc_named_heap_", &figure);
+        print_family(report, &metric, &figure);
+        for (size_t j = 0; j < report->heaps.row_count; j++) {
+            const struct heap_row *row = &report->heaps.rows[j];
+            if (row->name[0]) {
+                print_name(report, &metric, &figure);
+                print_heap(report, row);
+                print_value(report, &metric, report_heap_values(row)[i]);
+            }
+        }
+    }
+}
+
+PRIM_COLD void report_as_openmetrics(struct report *report) {
+    for (unsigned i = 0; i < FIGURE_COUNT; i++) {
+        struct figure figure = figure_at(i);
+        if (report->is_full || figure.group != GROUP_CALL) {
+            struct metric metric = metric_of("primalloc_", &figure);
+            print_family(report, &metric, &figure);
+            print_name(report, &metric, &figure);
+            print_value(report, &metric, report_values(&report->all)[i]);
+        }
+    }
+    print_classes(report);
+    print_heaps(report);
     print_text(&report->out, "# EOF");
     report_end_line(report);
 }

@@ -68,8 +68,9 @@ static void print_group(struct report *report, enum figure_group group, const ch
     print_text(&report->out, title);
     report_end_line(report);
     for (unsigned i = 0; i < FIGURE_COUNT; i++) {
-        if (figures[i].group == group) {
-            print_figure(report, &figures[i], report_values(&report->all)[i]);
+        struct figure figure = figure_at(i);
+        if (figure.group == group) {
+            print_figure(report, &figure, report_values(&report->all)[i]);
         }
     }
 }
@@ -94,11 +95,18 @@ struct column {
 #define INDEX_OF(name) (uint8_t)(offsetof(struct class_snapshot, name) / sizeof(uint64_t))
 
 static const struct column columns[] = {
-    {"block", 0, INDEX_OF(block_bytes)},         {"live", 0, INDEX_OF(live_blocks)},
-    {"live bytes", 0, INDEX_OF(live_bytes)},     {"cached", 0, INDEX_OF(cached_blocks)},
-    {"partial", 0, INDEX_OF(partial_blocks)},    {"uncarved", 0, INDEX_OF(uncarved_bytes)},
-    {"asleep", 0, INDEX_OF(asleep_bytes)},       {"slabs", 0, INDEX_OF(slabs)},
-    {"allocations", 1, INDEX_OF(allocations)},   {"frees", 1, INDEX_OF(frees)},
+    {"block", 0, INDEX_OF(block_bytes)},
+    {"live", 0, INDEX_OF(live_blocks)},
+    {"live bytes", 0, INDEX_OF(live_bytes)},
+    {"cached", 0, INDEX_OF(cached_blocks)},
+    {"partial", 0, INDEX_OF(partial_blocks)},
+    {"uncarved", 0, INDEX_OF(uncarved_bytes)},
+    {"asleep", 0, INDEX_OF(asleep_bytes)},
+    {"slabs", 0, INDEX_OF(slabs)},
+    {"peak bytes", 0, INDEX_OF(peak_bytes)},
+    {"allocations", 1, INDEX_OF(allocations)},
+    {"frees", 1, INDEX_OF(frees)},
+    {"peak live", 1, INDEX_OF(peak_blocks)},
     {"requested", 1, INDEX_OF(requested_bytes)},
 };
 
@@ -138,6 +146,88 @@ static void print_class(struct report *report, const struct class_snapshot *clas
     report_end_line(report);
 }
 
+#define HEAP_INDEX_OF(name) (uint8_t)(offsetof(struct heap_snapshot, name) / sizeof(uint64_t))
+
+static const struct column heap_columns[] = {
+    {"live", 0, HEAP_INDEX_OF(live_blocks)},      {"live bytes", 0, HEAP_INDEX_OF(live_bytes)},
+    {"peak bytes", 0, HEAP_INDEX_OF(peak_bytes)}, {"total bytes", 0, HEAP_INDEX_OF(total_bytes)},
+    {"freed", 0, HEAP_INDEX_OF(freed_bytes)},     {"areas", 0, HEAP_INDEX_OF(area_bytes)},
+    {"total", 0, HEAP_INDEX_OF(total_blocks)},
+};
+
+enum { HEAP_COLUMN_COUNT = sizeof heap_columns / sizeof heap_columns[0], NAME_WIDTH = 32 };
+
+/* What the program calls it, else where it is. */
+static void print_heap(struct report *report, const struct heap_row *row) {
+    struct print *out = &report->out;
+    size_t start = out->length;
+    print_text(out, "  ");
+    print_text(out, row->kind);
+    print_text(out, " ");
+    if (row->name[0]) {
+        report_print_name(out, row->name);
+    } else {
+        print_hexadecimal(out, row->address);
+    }
+    print_aligned(out, start, NAME_WIDTH, "", 0);
+    size_t width = bits_max(out->length - start, NAME_WIDTH);
+    for (unsigned i = 0; i < HEAP_COLUMN_COUNT; i++) {
+        print_number(out, start, width += COLUMN_WIDTH,
+                     report_heap_values(row)[heap_columns[i].index]);
+    }
+    print_text(out, "  ");
+    print_text(out, report_heap_verdict(row));
+    report_end_line(report);
+}
+
+PRIM_COLD void report_heaps_as_text(struct report *report) {
+    if (report->heaps.row_count == 0) {
+        return;
+    }
+    size_t start = report->out.length;
+    print_text(&report->out, "heaps and tags:");
+    for (unsigned i = 0; i < HEAP_COLUMN_COUNT; i++) {
+        const char *title = heap_columns[i].title;
+        print_aligned(&report->out, start, NAME_WIDTH + (i + 1) * COLUMN_WIDTH, title,
+                      strlen(title));
+    }
+    print_text(&report->out, "  verdict");
+    report_end_line(report);
+    for (size_t i = 0; i < report->heaps.row_count; i++) {
+        print_heap(report, &report->heaps.rows[i]);
+    }
+}
+
+static void print_seconds(struct print *out, const char *name, uint64_t ms) {
+    print_text(out, name);
+    print_decimal(out, ms / 1000);
+    print_text(out, ".");
+    print_bytes(out, &"0123456789"[ms / 100 % 10], 1);
+    print_text(out, " s");
+}
+
+static void print_size(struct print *out, const char *name, uint64_t bytes) {
+    print_text(out, name);
+    print_readable(out, out->length, 0, bytes);
+}
+
+/* All of the process in one line. */
+static void print_process(struct report *report) {
+    struct print *out = &report->out;
+    const struct snapshot *all = &report->all;
+    print_seconds(out, "process: elapsed ", all->elapsed_ms);
+    print_seconds(out, ", user ", all->user_ms);
+    print_seconds(out, ", system ", all->system_ms);
+    print_text(out, ", faults ");
+    print_decimal(out, all->minor_faults + all->major_faults);
+    print_size(out, ", rss ", all->rss_bytes);
+    print_size(out, " (peak ", all->rss_peak_bytes);
+    print_size(out, "), commit ", all->held_bytes);
+    print_size(out, " (peak ", all->held_peak_bytes);
+    print_text(out, ")");
+    report_end_line(report);
+}
+
 static void print_verdict(struct report *report) {
     struct print *out = &report->out;
     const struct snapshot *all = &report->all;
@@ -151,7 +241,7 @@ static void print_verdict(struct report *report) {
     report_end_line(report);
 }
 
-void report_as_text(struct report *report) {
+PRIM_COLD void report_as_text(struct report *report) {
     print_head(report);
     print_group(report, GROUP_BALANCE, "the heap's address space, each byte once:");
     print_group(report, GROUP_HEAP, "in all:");
@@ -169,6 +259,8 @@ void report_as_text(struct report *report) {
             print_class(report, &report->classes[i]);
         }
     }
+    report_heaps_as_text(report);
+    print_process(report);
     if (report->is_full) {
         print_verdict(report);
     }

@@ -17,9 +17,25 @@ static void print_line(struct report *report, const char *text) {
 static void print_class(struct report *report, const struct class_snapshot *class) {
     print_text(&report->out, "<class");
     for (unsigned i = 0; i < CLASS_FIGURE_COUNT; i++) {
-        if (report->is_full || class_figures[i].group != GROUP_CALL) {
-            print_attribute(&report->out, class_figures[i].name, report_class_values(class)[i]);
+        if (report->is_full || figure_at(CLASS_FIGURES + i).group != GROUP_CALL) {
+            print_attribute(&report->out, figure_at(CLASS_FIGURES + i).name,
+                            report_class_values(class)[i]);
         }
+    }
+    print_line(report, "/>");
+}
+
+static void print_heap(struct report *report, const struct heap_row *row) {
+    struct print *out = &report->out;
+    print_text(out, "<heap kind=\"");
+    print_text(out, row->kind);
+    print_text(out, "\" name=\"");
+    report_print_name(out, row->name);
+    print_text(out, "\" address=\"");
+    print_hexadecimal(out, row->address);
+    print_text(out, "\"");
+    for (unsigned i = 0; i < HEAP_FIGURE_COUNT; i++) {
+        print_attribute(out, figure_at(HEAP_FIGURES + i).name, report_heap_values(row)[i]);
     }
     print_line(report, "/>");
 }
@@ -37,12 +53,12 @@ static void print_system(struct report *report) {
     print_line(report, "/>");
 }
 
-void report_as_xml(struct report *report) {
+PRIM_COLD void report_as_xml(struct report *report) {
     print_line(report, "<malloc version=\"primalloc-1\">");
     for (unsigned i = 0; i < FIGURE_COUNT; i++) {
-        if (report->is_full || figures[i].group != GROUP_CALL) {
+        if (report->is_full || figure_at(i).group != GROUP_CALL) {
             print_text(&report->out, "<figure name=\"");
-            print_text(&report->out, figures[i].name);
+            print_text(&report->out, figure_at(i).name);
             print_text(&report->out, "\"");
             print_attribute(&report->out, "value", report_values(&report->all)[i]);
             print_line(report, "/>");
@@ -54,7 +70,11 @@ void report_as_xml(struct report *report) {
             print_class(report, &report->classes[i]);
         }
     }
-    print_line(report, "</classes>");
+    print_line(report, "</classes>\n<heaps>");
+    for (size_t i = 0; i < report->heaps.row_count; i++) {
+        print_heap(report, &report->heaps.rows[i]);
+    }
+    print_line(report, "</heaps>");
     print_system(report);
     print_line(report, "</malloc>");
 }

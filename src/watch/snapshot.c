@@ -17,29 +17,59 @@
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
 
-#define ROW(name, group, kind, sentence) {#name, sentence, GROUP_##group, KIND_##kind},
-
-const struct figure figures[FIGURE_COUNT] = {
-#define FIGURE ROW
-#define CLASS_FIGURE(name, group, kind, sentence)
+/* All texts in one piece, so that a row needs no pointer and no room that it does not fill. */
+struct texts {
+#define TEXTS(prefix, name, sentence)   \
+    char prefix##_##name[sizeof #name]; \
+    char prefix##_##name##_sentence[sizeof sentence];
+#define FIGURE(name, group, kind, sentence) TEXTS(all, name, sentence)
+#define CLASS_FIGURE(name, group, kind, sentence) TEXTS(class, name, sentence)
+#define HEAP_FIGURE(name, group, kind, sentence) TEXTS(heap, name, sentence)
 #include "watch/figures.def"
 #undef FIGURE
 #undef CLASS_FIGURE
+#undef HEAP_FIGURE
 };
 
-const struct figure class_figures[CLASS_FIGURE_COUNT] = {
-#define FIGURE(name, group, kind, sentence)
-#define CLASS_FIGURE ROW
+static const struct texts texts = {
+#define FIGURE(name, group, kind, sentence) #name, sentence,
+#define CLASS_FIGURE(name, group, kind, sentence) #name, sentence,
+#define HEAP_FIGURE(name, group, kind, sentence) #name, sentence,
 #include "watch/figures.def"
 #undef FIGURE
 #undef CLASS_FIGURE
+#undef HEAP_FIGURE
 };
+
+static const struct row {
+    uint16_t name; /* where it is in the texts, the sentence behind it */
+    uint8_t group;
+    uint8_t kind;
+} table[] = {
+#define ROW(prefix, name, group, kind) \
+    {offsetof(struct texts, prefix##_##name), GROUP_##group, KIND_##kind},
+#define FIGURE(name, group, kind, sentence) ROW(all, name, group, kind)
+#define CLASS_FIGURE(name, group, kind, sentence) ROW(class, name, group, kind)
+#define HEAP_FIGURE(name, group, kind, sentence) ROW(heap, name, group, kind)
+#include "watch/figures.def"
+#undef FIGURE
+#undef CLASS_FIGURE
+#undef HEAP_FIGURE
+};
+
+PRIM_COLD struct figure figure_at(unsigned index) {
+    const struct row *row = &table[index];
+    const char *name = (const char *)&texts + row->name;
+    return (struct figure){name, name + strlen(name) + 1, (enum figure_group)row->group,
+                           (enum figure_kind)row->kind};
+}
 
 static void take_calls(struct class_snapshot *class, unsigned object_class) {
     struct call_counts calls = call_counts_of(object_class);
     class->allocations = calls.allocations;
     class->frees = calls.frees;
     class->requested_bytes = calls.requested_bytes;
+    class->peak_blocks = calls.peak;
 }
 
 /* Threads may have moved blocks between the two looks: no class caches more than it handed out. */
@@ -65,12 +95,16 @@ static struct class_snapshot take_class(unsigned object_class, size_t cached,
         .uncarved_bytes = uncarved,
         .asleep_bytes = asleep,
         .slabs = slabs.slab_count + singles,
+        .peak_bytes = (uint64_t)slab_peak_count(object_class) * size_classes[object_class].slices *
+                      SLICE_SIZE,
+        .slabs_made = slab_total_count(object_class),
     };
     take_calls(&class, object_class);
     return class;
 }
 
-static void add_class(struct snapshot *snapshot, const struct class_snapshot *class) {
+static void add_class(struct snapshot *snapshot, unsigned object_class,
+                      const struct class_snapshot *class) {
     snapshot->live_bytes += class->live_bytes;
     snapshot->cached_bytes += class->cached_bytes;
     snapshot->partial_bytes += class->partial_bytes;
@@ -83,18 +117,22 @@ static void add_class(struct snapshot *snapshot, const struct class_snapshot *cl
     snapshot->allocations += class->allocations;
     snapshot->frees += class->frees;
     snapshot->requested_bytes += class->requested_bytes;
+    snapshot->slabs_made += class->slabs_made;
+    snapshot->slabs_peak += slab_peak_count(object_class);
 }
 
 static void take_classes(struct snapshot *snapshot, struct class_snapshot *classes) {
     struct thread_cache_totals caches = {0};
     thread_cache_totals_add(&caches);
     snapshot->threads = caches.cache_count;
+    snapshot->threads_peak = caches.cache_peak;
+    snapshot->threads_seen = caches.cache_total;
     snapshot->slow_events = caches.slow_events;
     for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
         size_t untouched_bytes = 0;
         struct class_snapshot class =
             take_class(object_class, caches.blocks[object_class], &untouched_bytes);
-        add_class(snapshot, &class);
+        add_class(snapshot, object_class, &class);
         snapshot->untouched_bytes += untouched_bytes;
         if (classes) {
             classes[object_class - 1] = class;
@@ -102,22 +140,48 @@ static void take_classes(struct snapshot *snapshot, struct class_snapshot *class
     }
 }
 
-/* What of the heap's address space is neither free nor in slabs is in large blocks, or on its way
- * between the two. */
+static void take_heaps(struct snapshot *snapshot, struct heap_rows *rows) {
+    struct heap_rows sums = {0};
+    rows = rows ? rows : &sums;
+    heap_rows_take(rows);
+    size_t space = load_relaxed(&arena_space_bytes);
+    snapshot->heaps = rows->heap_count;
+    snapshot->heap_blocks = rows->live_blocks;
+    snapshot->heap_bytes = bits_min(rows->live_bytes, space);
+    snapshot->heap_free_bytes = space - snapshot->heap_bytes;
+    snapshot->untouched_bytes += bits_min(rows->untouched_bytes, snapshot->heap_free_bytes);
+    snapshot->lent_bytes = rows->lent_bytes;
+    struct call_counts calls = call_counts_of(CLASS_ARENA);
+    snapshot->heap_allocations = calls.allocations;
+    snapshot->heap_frees = calls.frees;
+    snapshot->heap_requested_bytes = calls.requested_bytes;
+    snapshot->allocations += calls.allocations;
+    snapshot->frees += calls.frees;
+    snapshot->requested_bytes += calls.requested_bytes;
+}
+
+/* What of the heap's address space is neither free nor in slabs nor in areas of heaps is in large
+ * blocks, or on its way between these. */
 static void take_extents(struct snapshot *snapshot, struct class_snapshot *classes) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     snapshot->mapped_bytes = load_relaxed(&page_heap.mapped_slices) * SLICE_SIZE;
     snapshot->dirty_bytes = load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE;
     snapshot->clean_bytes = load_relaxed(&page_heap.clean.slice_count) * SLICE_SIZE;
+    snapshot->spans = page_heap.span_count;
+    snapshot->spans_peak = page_heap.span_peak;
+    snapshot->spans_taken = page_heap.span_total;
+    snapshot->searches = page_heap.search_count;
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     uint64_t others = snapshot->live_bytes + snapshot->cached_bytes + snapshot->partial_bytes +
                       snapshot->uncarved_bytes + snapshot->asleep_bytes + snapshot->dirty_bytes +
-                      snapshot->clean_bytes;
+                      snapshot->clean_bytes + snapshot->heap_bytes + snapshot->heap_free_bytes;
     snapshot->mapped_bytes = bits_max(snapshot->mapped_bytes, others);
     snapshot->large_bytes = snapshot->mapped_bytes - others;
     snapshot->large_blocks = large_count();
     struct class_snapshot large = {.live_blocks = snapshot->large_blocks,
-                                   .live_bytes = snapshot->large_bytes};
+                                   .live_bytes = snapshot->large_bytes,
+                                   .peak_bytes = large_peak_bytes(),
+                                   .slabs_made = large_total_count()};
     take_calls(&large, CLASS_LARGE);
     snapshot->allocations += large.allocations;
     snapshot->frees += large.frees;
@@ -139,12 +203,16 @@ static void take_process(struct snapshot *snapshot) {
     snapshot->virtual_bytes = usage.virtual_bytes;
 }
 
-void snapshot_take(struct snapshot *snapshot, struct class_snapshot *classes) {
+PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *classes,
+                             struct heap_rows *heaps) {
     memset(snapshot, 0, sizeof *snapshot);
     take_classes(snapshot, classes);
+    take_heaps(snapshot, heaps);
     take_extents(snapshot, classes);
     snapshot->metadata_bytes = metadata_mapped_bytes();
     snapshot->metadata_resident_bytes = metadata_resident() + span_resident_bytes();
+    snapshot->held_bytes =
+        snapshot->mapped_bytes - snapshot->clean_bytes + snapshot->metadata_bytes;
     snapshot->held_peak_bytes = load_relaxed(&limits.held_peak);
     snapshot->huge_bytes = load_relaxed(&huge_asked_bytes);
     snapshot->huge_unused_bytes = huge_waste_bytes();
@@ -168,10 +236,10 @@ static void print_pair(struct print *out, const char *name, uint64_t value) {
     print_decimal(out, value);
 }
 
-void snapshot_print_calls(struct print *out) {
+PRIM_COLD void snapshot_print_calls(struct print *out) {
     uint64_t allocations = 0;
     uint64_t frees = 0;
-    for (unsigned object_class = 1; object_class <= CLASS_LARGE; object_class++) {
+    for (unsigned object_class = 1; object_class <= CLASS_ARENA; object_class++) {
         struct call_counts calls = call_counts_of(object_class);
         allocations += calls.allocations;
         frees += calls.frees;

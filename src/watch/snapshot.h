@@ -3,27 +3,31 @@
  * Locks are held for a class, a list or a sum at a time, never for the whole. So figures are exact
  * while no thread is inside the library; else each is true of some moment during the call, and the
  * parts of the balance still add up to the whole, because what cannot be told apart is rounded in
- * favour of live and large blocks. */
+ * favour of live and large blocks, and of the free parts of heaps. */
 #ifndef PRIM_WATCH_SNAPSHOT_H
 #define PRIM_WATCH_SNAPSHOT_H
 
 #include "base/print.h"
-#include "objects/size_class.h"
+#include "watch/heap_rows.h"
 
 struct snapshot {
 #define FIGURE(name, group, kind, sentence) uint64_t name;
 #define CLASS_FIGURE(name, group, kind, sentence)
+#define HEAP_FIGURE(name, group, kind, sentence)
 #include "watch/figures.def"
 #undef FIGURE
 #undef CLASS_FIGURE
+#undef HEAP_FIGURE
 };
 
 struct class_snapshot {
 #define FIGURE(name, group, kind, sentence)
 #define CLASS_FIGURE(name, group, kind, sentence) uint64_t name;
+#define HEAP_FIGURE(name, group, kind, sentence)
 #include "watch/figures.def"
 #undef FIGURE
 #undef CLASS_FIGURE
+#undef HEAP_FIGURE
 };
 
 enum figure_group {
@@ -37,25 +41,29 @@ enum figure_group {
 
 enum figure_kind { KIND_GAUGE, KIND_COUNTER };
 
-/* A row of the table; as in option_table.h, without pointers. */
+/* A row of the table. */
 struct figure {
-    char name[24];
-    char sentence[72];
-    uint8_t group; /* enum figure_group */
-    uint8_t kind;  /* enum figure_kind */
+    const char *name;
+    const char *sentence;
+    enum figure_group group;
+    enum figure_kind kind;
 };
 
 enum {
     FIGURE_COUNT = sizeof(struct snapshot) / sizeof(uint64_t),
     CLASS_FIGURE_COUNT = sizeof(struct class_snapshot) / sizeof(uint64_t),
+    HEAP_FIGURE_COUNT = sizeof(struct heap_snapshot) / sizeof(uint64_t),
     SNAPSHOT_CLASS_COUNT = CLASS_COUNT + 1, /* the size classes, and the large blocks */
 };
 
-extern PRIM_HIDDEN const struct figure figures[FIGURE_COUNT];
-extern PRIM_HIDDEN const struct figure class_figures[CLASS_FIGURE_COUNT];
+/* Rows by their place in the table: those of the process, then of a class, then of a heap. */
+enum { CLASS_FIGURES = FIGURE_COUNT, HEAP_FIGURES = CLASS_FIGURES + CLASS_FIGURE_COUNT };
+struct figure figure_at(unsigned index);
 
-/* Fills the snapshot, and SNAPSHOT_CLASS_COUNT rows by class unless that is NULL. */
-void snapshot_take(struct snapshot *snapshot, struct class_snapshot *classes);
+/* Fills the snapshot, and SNAPSHOT_CLASS_COUNT rows by class and the rows by heap, unless those are
+ * NULL. */
+void snapshot_take(struct snapshot *snapshot, struct class_snapshot *classes,
+                   struct heap_rows *heaps);
 
 /* One line: "primalloc pid=1 program=x allocations=.. frees=.. reallocations=..". */
 void snapshot_print_calls(struct print *out);

@@ -20,7 +20,8 @@ enum { THREADS = 64, CLASS_ROOM = 200 };
 static void expect_balance(const struct prim_stats *stats) {
     assert_true(stats->live_bytes + stats->large_bytes + stats->cached_bytes +
                     stats->partial_bytes + stats->uncarved_bytes + stats->asleep_bytes +
-                    stats->dirty_bytes + stats->clean_bytes ==
+                    stats->dirty_bytes + stats->clean_bytes + stats->heap_bytes +
+                    stats->heap_free_bytes ==
                 stats->mapped_bytes);
 }
 
@@ -38,7 +39,7 @@ static void test_a_block_counts(void **state) {
     assert_true(with.large_blocks - before.large_blocks == 1);
     expect_balance(&with);
     struct mallinfo2 info = mallinfo2();
-    assert_true(info.uordblks == with.live_bytes + with.large_bytes);
+    assert_true(info.uordblks == with.live_bytes + with.large_bytes + with.heap_bytes);
     assert_true(info.arena == with.mapped_bytes);
     assert_true(info.uordblks + info.fordblks == info.arena);
     assert_true(info.fsmblks == with.cached_bytes);
@@ -46,6 +47,56 @@ static void test_a_block_counts(void **state) {
     free(large);
     assert_int_equal(prim_stats_get(&with, sizeof with), sizeof with);
     assert_true(with.live_bytes == before.live_bytes && with.large_bytes == before.large_bytes);
+}
+
+static void keep_text(const char *text, size_t length, void *context) {
+    strncat(context, text, length);
+}
+
+/* Blocks of heaps have figures of their own, and each heap a row. */
+static void test_heaps(void **state) {
+    (void)state;
+    static char text[1 << 17];
+    struct prim_stats before;
+    struct prim_stats with;
+    struct prim_heap_stats of_heap;
+    prim_stats_get(&before, sizeof before);
+    prim_heap_t *heap = prim_heap_new();
+    prim_heap_set_name(heap, "requests <&\"> of a name that is too long to be kept whole");
+    prim_heap_set_limit(heap, 10 << 20);
+    char *small = prim_heap_malloc(heap, 1000);
+    void *large = prim_heap_malloc(heap, 1 << 20);
+    small = realloc(small, 1800);
+    prim_stats_get(&with, sizeof with);
+    expect_balance(&with);
+    size_t live = malloc_usable_size(small) + malloc_usable_size(large);
+    assert_true(with.heap_bytes - before.heap_bytes == live);
+    assert_true(with.heap_blocks - before.heap_blocks == 2 && with.heaps - before.heaps == 1);
+    assert_true(with.large_bytes == before.large_bytes);
+    assert_true(with.large_blocks == before.large_blocks);
+    assert_int_equal(prim_heap_stats_get(heap, &of_heap, sizeof of_heap), sizeof of_heap);
+    assert_true(of_heap.live_bytes == live && of_heap.live_blocks == 2);
+    assert_true(of_heap.total_blocks == 3 && of_heap.freed_blocks == 1);
+    assert_true(of_heap.total_bytes - of_heap.freed_bytes == live);
+    assert_true(of_heap.peak_bytes >= live && of_heap.limit_bytes == 10 << 20);
+    assert_true(of_heap.area_bytes == live + of_heap.free_bytes);
+    prim_stats_write(PRIM_STATS_JSON, keep_text, text);
+    assert_non_null(strstr(text, "\"name\": \"requests ???? of a name that is too long to be \""));
+    prim_output_set(keep_text, text);
+    text[0] = '\0';
+    prim_heap_stats_print(heap);
+    assert_non_null(strstr(text, "heap requests"));
+    assert_non_null(strstr(text, "not all freed\n"));
+    free(small);
+    free(large);
+    text[0] = '\0';
+    prim_heap_stats_print(heap);
+    assert_non_null(strstr(text, " ok\n"));
+    prim_output_set(NULL, NULL);
+    prim_heap_destroy(heap);
+    prim_stats_get(&with, sizeof with);
+    assert_true(with.heap_bytes == before.heap_bytes && with.heaps == before.heaps);
+    expect_balance(&with);
 }
 
 /* Older programs know fewer figures, newer ones more. */
@@ -176,6 +227,7 @@ int main(void) {
     watchdog_start(200, "api/test_statistics");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_block_counts),
+        cmocka_unit_test(test_heaps),
         cmocka_unit_test(test_sizes_of_the_struct),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_forms),

@@ -13,6 +13,8 @@ TABLE = (ROOT / "src" / "watch" / "figures.def").read_text().split("*/", 1)[1]
 ROW = r'^%s\((\w+), (\w+), (\w+), "([^"]+)"\)'
 FIGURES = re.findall(ROW % "FIGURE", TABLE, re.MULTILINE)
 CLASS_FIGURES = re.findall(ROW % "CLASS_FIGURE", TABLE, re.MULTILINE)
+HEAP_FIGURES = re.findall(ROW % "HEAP_FIGURE", TABLE, re.MULTILINE)
+HEAP_BYTES = 320 * 7 + 16384  # in the fixture's heap of the name "requests"
 BALANCE = [name for name, group, _, _ in FIGURES if group == "BALANCE"]
 TEXT, JSON, XML, OPENMETRICS, MALLOC_INFO = 0, 1, 2, 3, 9
 HELD = 10 * 1000000  # bytes in the fixture's large blocks
@@ -37,12 +39,25 @@ def check_figures(figures):
     assert figures["rss_bytes"] >= figures["live_bytes"]
 
 
+def check_heaps(rows, figures):
+    assert sum(int(row["live_bytes"]) for row in rows) == figures["heap_bytes"]
+    assert len(rows) == figures["heaps"] == 3
+    named, = (row for row in rows if row["name"] == "requests")
+    assert named["kind"] == "heap" and int(named["live_bytes"]) == HEAP_BYTES
+    assert int(named["freed_blocks"]) == 3 and int(named["total_blocks"]) == 11
+    assert {row["kind"] for row in rows} == {"heap", "deleted"}
+    for row in rows:
+        assert int(row["total_bytes"]) - int(row["freed_bytes"]) == int(row["live_bytes"])
+        assert int(row["peak_bytes"]) <= int(row["total_bytes"])
+        assert int(row["address"], 16) > 0
+
+
 @pytest.mark.parametrize("stats", ["off", "full"])
 def test_json(write, stats):
     document = json.loads(write(JSON, PRIMALLOC_STATS=stats))
     assert list(document) == ["schema", "version", "pid", "program", "calls_counted", "verdict",
-                              "figures", "classes"]
-    assert document["schema"] == "primalloc-stats-1"
+                              "figures", "classes", "heaps"]
+    assert document["schema"] == "primalloc-stats-2"
     assert document["version"] == (ROOT / "VERSION").read_text().strip()
     assert document["program"] == "statistics"
     figures, classes = document["figures"], document["classes"]
@@ -50,6 +65,11 @@ def test_json(write, stats):
     check_figures(figures)
     for row in classes:
         assert list(row) == [figure[0] for figure in CLASS_FIGURES]
+        assert row["peak_bytes"] >= row["live_bytes"] and row["slabs_made"] >= row["slabs"]
+    for row in document["heaps"]:
+        assert list(row) == ["kind", "name", "address", *(figure[0] for figure in HEAP_FIGURES),
+                             "verdict"]
+        assert row["verdict"] == ("not all freed" if row["live_blocks"] else "ok")
     assert classes[-1]["block_bytes"] == 0 and classes[-1]["live_bytes"] == figures["large_bytes"]
     assert sum(row["live_bytes"] for row in classes[:-1]) == figures["live_bytes"]
     assert document["calls_counted"] == (stats == "full")
@@ -60,6 +80,9 @@ def test_json(write, stats):
         assert figures["requested_bytes"] >= HELD
         for row in classes:
             assert row["allocations"] - row["frees"] == row["live_blocks"], row
+            assert row["live_blocks"] <= row["peak_blocks"] <= row["allocations"]
+        assert figures["heap_allocations"] - figures["heap_frees"] == figures["heap_blocks"]
+    check_heaps(document["heaps"], figures)
 
 
 @pytest.mark.parametrize("form", [XML, MALLOC_INFO])
@@ -75,11 +98,13 @@ def test_xml(write, form):
     classes = root.find("classes").findall("class")
     assert sum(int(item.get("live_bytes")) for item in classes) == (
         figures["live_bytes"] + figures["large_bytes"])
+    check_heaps([item.attrib for item in root.find("heaps")], figures)
     full = xml.etree.ElementTree.fromstring(write(form, PRIMALLOC_STATS="full"))
     assert {item.get("name") for item in full.findall("figure")} == {row[0] for row in FIGURES}
 
 
-SAMPLE = re.compile(r'^(?P<name>[a-z_]+)(?:\{class="(?P<class>\d+|large)"\})? '
+LABELS = r'class="\d+|class="large|kind="[a-z]+",name="[^"]*"(?:,address="0x[0-9a-f]+)?'
+SAMPLE = re.compile(r'^(?P<name>[a-z_]+)(?:\{(?P<class>' + LABELS + r')"\})? '
                     r'(?P<value>\d+(?:\.\d+)?)$')
 ABOUT = re.compile(r"^# (?P<what>TYPE|UNIT|HELP) (?P<name>[a-z_]+) (?P<text>.+)$")
 
@@ -130,6 +155,10 @@ def test_openmetrics(write, stats):
     assert 0 < figures["elapsed_ms"] < 100  # in seconds
     classes = values("primalloc_class_", CLASS_FIGURES)
     assert sum(classes["live_bytes"].values()) == figures["live_bytes"] + figures["large_bytes"]
+    for name, samples in values("primalloc_named_heap_", HEAP_FIGURES).items():
+        (labels, value), = samples.items()
+        assert labels.startswith('kind="heap",name="requests",address="0x')
+        assert name != "live_bytes" or value == HEAP_BYTES
     assert not families
 
 
@@ -138,7 +167,12 @@ def test_text(write):
     for name, group, _, sentence in FIGURES:
         line = re.search(rf"^  {name} +\d+ .*  {re.escape(sentence)}$", text, re.MULTILINE)
         assert (line is None) == (group == "CALL"), name
-    assert "verdict" not in text
+    assert not re.search("^verdict", text, re.MULTILINE)
+    assert re.search(r"^heaps and tags: .* verdict$", text, re.MULTILINE)
+    assert re.search(r"^  heap requests( +\d+){7}  not all freed$", text, re.MULTILINE)
+    assert re.search(r"^  heap 0x[0-9a-f]+( +\d+){7}  ok$", text, re.MULTILINE)
+    assert re.search(r"^process: elapsed \d+\.\d s, user .*, faults \d+, rss .* \(peak .*\), "
+                     r"commit .* \(peak .*\)$", text, re.MULTILINE)
     full = write(TEXT, PRIMALLOC_STATS="full")
     assert re.search(r"^verdict: not all freed: \d+ blocks$", full, re.MULTILINE)
     assert re.search(r"^  requested_bytes ", full, re.MULTILINE)

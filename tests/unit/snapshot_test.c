@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "objects/allocate.h"
+#include "objects/arena.h"
 #include "objects/slab.h"
 #include "os/memory.h"
 #include "pages/huge.h"
@@ -19,7 +20,7 @@ static void check_sums(const struct snapshot *snapshot) {
     struct class_snapshot sum = {0};
     uint64_t balance = 0;
     for (unsigned i = 0; i < FIGURE_COUNT; i++) {
-        balance += figures[i].group == GROUP_BALANCE ? ((const uint64_t *)snapshot)[i] : 0;
+        balance += figure_at(i).group == GROUP_BALANCE ? ((const uint64_t *)snapshot)[i] : 0;
     }
     assert_int_equal(balance, snapshot->mapped_bytes);
     for (unsigned i = 0; i < SNAPSHOT_CLASS_COUNT; i++) {
@@ -38,20 +39,26 @@ static void check_sums(const struct snapshot *snapshot) {
     assert_int_equal(sum.uncarved_bytes, snapshot->uncarved_bytes);
     assert_int_equal(sum.asleep_bytes, snapshot->asleep_bytes);
     assert_int_equal(sum.slabs, snapshot->slabs);
-    assert_int_equal(sum.allocations, snapshot->allocations);
-    assert_int_equal(sum.frees, snapshot->frees);
-    assert_int_equal(sum.requested_bytes, snapshot->requested_bytes);
+    assert_int_equal(sum.slabs_made, snapshot->slabs_made + classes[CLASS_COUNT].slabs_made);
+    assert_int_equal(sum.allocations + snapshot->heap_allocations, snapshot->allocations);
+    assert_int_equal(sum.frees + snapshot->heap_frees, snapshot->frees);
+    assert_int_equal(sum.requested_bytes + snapshot->heap_requested_bytes,
+                     snapshot->requested_bytes);
 }
 
 static struct snapshot take_checked(void) {
     struct snapshot snapshot;
     struct snapshot again;
-    snapshot_take(&snapshot, classes);
+    snapshot_take(&snapshot, classes, NULL);
     check_sums(&snapshot);
     assert_int_equal(snapshot.mapped_bytes, page_heap.mapped_slices * SLICE_SIZE);
-    assert_true(snapshot.untouched_bytes <= snapshot.uncarved_bytes);
+    assert_true(snapshot.untouched_bytes <= snapshot.uncarved_bytes + snapshot.heap_free_bytes);
+    assert_true(snapshot.spans <= snapshot.spans_peak &&
+                snapshot.spans_peak <= snapshot.spans_taken);
+    assert_true(snapshot.slabs <= snapshot.slabs_peak &&
+                snapshot.slabs_peak <= snapshot.slabs_made);
     assert_true(snapshot.metadata_resident_bytes > 0);
-    snapshot_take(&again, NULL); /* in a quiet process two looks see the same */
+    snapshot_take(&again, NULL, NULL); /* in a quiet process two looks see the same */
     again.resident_bytes += snapshot.metadata_resident_bytes - again.metadata_resident_bytes;
     again.metadata_resident_bytes = snapshot.metadata_resident_bytes; /* looking touches some */
     assert_memory_equal(&again, &snapshot, offsetof(struct snapshot, elapsed_ms));
@@ -195,6 +202,41 @@ static void expect_balance(const char *when) {
     printf("%s: %zu KiB by our books, %zu by the kernel's\n", when, ours >> 10, kernel >> 10);
 }
 
+/* Heaps of all sizes, most of their memory in great chunks, of which the last is carved in part. */
+static void test_balance_with_heaps(void **state) {
+    (void)state;
+    enum { COUNT = 200 };
+    static struct arena *heaps[COUNT];
+    struct random random = unit_random();
+    purge_all(0);
+    size_t live = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        heaps[i] = arena_create();
+        size_t blocks = i % 40 ? i : 20000 + 100 * i;
+        for (size_t j = 0; j < blocks; j++) {
+            size_t size = random_below(&random, j % 400 ? 2000 : 100000) + 1;
+            void *block = arena_allocate(heaps[i], (struct arena_request){.size = size}, NULL);
+            assert_non_null(block);
+            memset(block, 1, usable_size(block));
+            live += usable_size(block);
+        }
+    }
+    expect_balance("heaps");
+    struct snapshot with = take_checked();
+    assert_int_equal(with.heap_bytes, live);
+    assert_int_equal(with.heaps, COUNT);
+    assert_true(with.heap_free_bytes < live / 5);
+    arena_delete(arena_create());
+    for (size_t i = 0; i < COUNT; i++) {
+        arena_destroy(heaps[i]);
+    }
+    struct snapshot without = take_checked();
+    assert_int_equal(without.heap_bytes, 0);
+    assert_true(without.heap_free_bytes <= SLICE_SIZE); /* one slice of cells stays */
+    purge_all(0);
+    expect_balance("heaps gone");
+}
+
 /* Most sizes are small, as programs' are; all blocks are touched to their
  * ends, because what nobody touches of a block counts as live all the same. Room of a slab that
  * was never touched counts as dirty once the slab is freed, so the heap is not too small. */
@@ -239,6 +281,74 @@ static void count_calls(void) {
     }
     options.stats = 0;
     thread_cache_apply_options();
+}
+
+/* A destroyed heap's blocks count as freed. */
+static void test_calls_of_heaps(void **state) {
+    (void)state;
+    struct snapshot before = take_checked();
+    options.stats = 1;
+    thread_cache_apply_options();
+    struct arena *heap = arena_create();
+    for (size_t size = 1; size < large_size; size *= 2) {
+        void *block = arena_allocate(heap, (struct arena_request){.size = size}, NULL);
+        block = reallocate(block, 3 * size);
+        if (size % 3 == 1) {
+            release(block);
+        }
+    }
+    struct snapshot with = take_checked();
+    assert_int_equal(with.heap_allocations - with.heap_frees -
+                         (before.heap_allocations - before.heap_frees),
+                     with.heap_blocks);
+    assert_true(with.heap_allocations - before.heap_allocations >= 20);
+    assert_true(with.heap_requested_bytes - before.heap_requested_bytes >= large_size - 1);
+    arena_destroy(heap);
+    options.stats = 0;
+    thread_cache_apply_options();
+    struct snapshot after = take_checked();
+    assert_int_equal(after.heap_allocations - before.heap_allocations,
+                     after.heap_frees - before.heap_frees);
+    assert_int_equal(after.allocations - before.allocations, after.frees - before.frees);
+}
+
+/* Peaks stay where they were, totals go on. */
+static void test_peaks(void **state) {
+    (void)state;
+    enum { COUNT = 500, SIZE = 3072 };
+    static void *blocks[COUNT];
+    unsigned row = size_class_of(SIZE) - 1;
+    options.stats = 1;
+    thread_cache_apply_options();
+    take_checked();
+    struct class_snapshot before = classes[row];
+    struct class_snapshot large = classes[CLASS_COUNT];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < COUNT; i++) {
+            blocks[i] = allocate(SIZE);
+        }
+        for (int i = 0; i < COUNT; i++) {
+            release(blocks[i]);
+        }
+        thread_cache_flush(thread_cache_own());
+    }
+    release(reallocate(allocate(64 * large_size), 128 * large_size));
+    release(allocate(32 * large_size));
+    options.stats = 0;
+    thread_cache_apply_options();
+    take_checked();
+    struct class_snapshot after = classes[row];
+    assert_int_equal(after.peak_blocks, COUNT);
+    assert_int_equal(after.allocations - before.allocations, 2 * COUNT);
+    size_t slab_size = size_classes[row + 1].slices * SLICE_SIZE;
+    size_t slabs = (COUNT + size_classes[row + 1].capacity - 1) / size_classes[row + 1].capacity;
+    assert_true(after.peak_bytes >= slabs * slab_size);
+    assert_true(after.peak_bytes <= bits_max(before.peak_bytes, (slabs + 2) * slab_size));
+    assert_true(after.slabs_made - before.slabs_made >= 2 * (slabs - 1));
+    assert_true(after.slabs <= before.slabs + 1);
+    assert_true(classes[CLASS_COUNT].peak_bytes >= 128 * large_size);
+    assert_true(classes[CLASS_COUNT].peak_bytes < 256 * large_size);
+    assert_true(classes[CLASS_COUNT].slabs_made - large.slabs_made >= 2);
 }
 
 static void count_in_thread(unsigned number) {
@@ -314,10 +424,17 @@ static void test_calls_by_class(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_blocks),   cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_sleeping_pages), cmocka_unit_test(test_the_rest),
-        cmocka_unit_test(test_calls),          cmocka_unit_test(test_calls_by_class),
-        cmocka_unit_test(test_line),           cmocka_unit_test(test_balance_is_the_kernels),
+        cmocka_unit_test(test_large_blocks),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_sleeping_pages),
+        cmocka_unit_test(test_the_rest),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_calls_by_class),
+        cmocka_unit_test(test_line),
+        cmocka_unit_test(test_balance_is_the_kernels),
+        cmocka_unit_test(test_calls_of_heaps),
+        cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_balance_with_heaps),
     };
     return cmocka_run_group_tests_name("snapshot", tests, NULL, NULL);
 }

@@ -67,6 +67,6 @@ def exports(tree):
 
 
 def figures(tree, macro="FIGURE"):
-    """The statistics of the process, or of a class with CLASS_FIGURE."""
+    """The statistics of the process, of a class with CLASS_FIGURE, of a heap with HEAP_FIGURE."""
     names = ["name", "group", "kind", "sentence"]
     return [dict(zip(names, fields)) for fields in entries(tree.read(FIGURES), macro)]

@@ -12,7 +12,8 @@ TABLES = {
     "src/api/exports.def": 'EXPORT(malloc, C, "C11 7.22.3.4")\n',
     "src/watch/figures.def":
         'FIGURE(live_bytes, BALANCE, GAUGE, "held")\n'
-        'CLASS_FIGURE(slabs, BALANCE, GAUGE, "slabs")\n',
+        'CLASS_FIGURE(slabs, BALANCE, GAUGE, "slabs")\n'
+        'HEAP_FIGURE(live_bytes, BALANCE, GAUGE, "held")\n',
     "docs/compatibility.md": "# By hand\n<!-- knobs:begin -->\n<!-- knobs:end -->\nBy hand\n",
 }
 
