@@ -328,7 +328,7 @@ void *arena_allocate(struct arena *arena, struct arena_request request, bool *is
     if (PRIM_UNLIKELY(!block)) {
         complaint_memory(request.size);
         errno = ENOMEM;
-    } else if (PRIM_UNLIKELY(options_see_every_call())) {
+    } else if (PRIM_UNLIKELY(options_see_every_call()) && !arena->block_end) {
         see_allocation(block, request.size, is_zero ? 0 : arena_usable_size(block));
     }
     return block;
