@@ -237,76 +237,55 @@ struct prim_stats {
     uint64_t clean_bytes;     /* free extents that are not resident */
     uint64_t mapped_bytes;    /* address space of the heap: the sum of the above */
     uint64_t untouched_bytes; /* of uncarved_bytes and heap_free_bytes, pages never touched yet */
-    uint64_t metadata_bytes;  /* address space of the library's own structures */
-    uint64_t metadata_resident_bytes; /* of these, and of the address map, resident */
+    uint64_t metadata_bytes,
+        metadata_resident_bytes; /* of the library's own structures; of these and of the map, resident */
     uint64_t resident_bytes;  /* mapped less clean, asleep and untouched, with resident metadata */
     uint64_t held_peak_bytes; /* most that was in use, dirty or metadata at a time */
-    uint64_t huge_bytes;      /* where huge pages were asked for */
-    uint64_t huge_unused_bytes; /* of clean_bytes, in huge pages that are in use: may be resident */
-    uint64_t pool_bytes;        /* huge pages of the system's pool */
-    uint64_t live_blocks;       /* blocks up to 256 KiB that the program holds */
-    uint64_t large_blocks;      /* larger blocks that it holds */
-    uint64_t cached_blocks;     /* free blocks that threads keep for themselves */
-    uint64_t partial_blocks;    /* free blocks of slabs in use, asleep or not */
-    uint64_t slabs;             /* slabs */
-    uint64_t threads;           /* threads that have a cache */
-    uint64_t slow_events;       /* times that a bin of a thread's cache was empty or full */
-    uint64_t foreign_pointers;  /* pointers given to free or realloc that are not ours */
-    uint64_t map_calls;         /* system calls that map memory */
-    uint64_t unmap_calls;       /* system calls that unmap it */
-    uint64_t purge_calls;       /* system calls that give pages back */
-    uint64_t purged_bytes;      /* address space whose pages went back */
-    uint64_t move_calls;        /* system calls that move pages to another address */
-    uint64_t moved_bytes;       /* address space whose pages were moved */
-    uint64_t allocations;       /* calls that gave a block */
-    uint64_t frees;             /* calls that took one back */
-    uint64_t reallocations;     /* calls of realloc for a block */
-    uint64_t requested_bytes;   /* bytes that the allocations asked for */
-    uint64_t elapsed_ms;        /* since the process started */
-    uint64_t user_ms;           /* processor time in the program */
-    uint64_t system_ms;         /* processor time in the kernel */
-    uint64_t minor_faults;      /* page faults */
-    uint64_t major_faults;      /* page faults that read from a disk */
-    uint64_t rss_bytes;         /* resident, all of the process */
-    uint64_t rss_peak_bytes;    /* most that was */
-    uint64_t virtual_bytes;     /* address space, all of the process */
-    uint64_t heap_bytes;        /* blocks of first-class heaps and tags, rounded up to classes */
-    uint64_t heap_free_bytes;   /* in areas of these heaps, but in no block */
-    uint64_t held_bytes;        /* in use, dirty or metadata: what limits count */
-    uint64_t lent_bytes;        /* blocks in memory lent to heaps, which mapped_bytes has not */
-    uint64_t heap_blocks;       /* blocks of first-class heaps and tags */
-    uint64_t heaps;             /* these heaps and tags, with deleted ones that have blocks */
-    uint64_t slabs_peak;        /* sum of what each class had most at a time */
-    uint64_t threads_peak;      /* most threads that had a cache at a time */
-    uint64_t spans;             /* extents in use: slabs, large blocks, areas of heaps */
-    uint64_t spans_peak;        /* most extents in use at a time */
-    uint64_t slabs_made;        /* slabs that ever were */
-    uint64_t threads_seen;      /* threads that ever had a cache */
-    uint64_t spans_taken;       /* extents that ever came into use */
-    uint64_t searches;          /* looks for a free extent that fits */
-    uint64_t heap_allocations;  /* of allocations, those in heaps and tags */
-    uint64_t heap_frees;        /* of frees, those in them, at their end as well */
-    uint64_t heap_requested_bytes; /* of requested_bytes, those in them */
+    uint64_t huge_bytes,
+        huge_unused_bytes; /* where huge pages were asked for; of clean_bytes, in such in use */
+    uint64_t pool_bytes;   /* huge pages of the system's pool */
+    uint64_t live_blocks, large_blocks, cached_blocks,
+        partial_blocks;              /* the blocks that these bytes are; free ones asleep or not */
+    uint64_t slabs, threads;         /* slabs; threads that have a cache */
+    uint64_t slow_events;            /* times that a bin of a thread's cache was empty or full */
+    uint64_t foreign_pointers;       /* pointers given to free or realloc that are not ours */
+    uint64_t map_calls, unmap_calls; /* system calls that map memory, and unmap it */
+    uint64_t purge_calls,
+        purged_bytes; /* system calls that give pages back; address space whose pages went */
+    uint64_t move_calls,
+        moved_bytes; /* system calls that move pages; address space whose pages were moved */
+    uint64_t allocations, frees, reallocations, requested_bytes; /* calls; what was asked for */
+    uint64_t elapsed_ms, user_ms, system_ms; /* since the process started; processor time */
+    uint64_t minor_faults, major_faults;     /* page faults; those that read from a disk */
+    uint64_t rss_bytes, rss_peak_bytes,
+        virtual_bytes; /* all of the process: resident, at most; address space */
+    uint64_t heap_bytes,
+        heap_free_bytes;         /* blocks of first-class heaps and tags; the rest of their areas */
+    uint64_t held_bytes;         /* in use, dirty or metadata: what limits count */
+    uint64_t lent_bytes;         /* blocks in memory lent to heaps, which mapped_bytes has not */
+    uint64_t heap_blocks, heaps; /* blocks of these heaps and tags; how many there are */
+    uint64_t slabs_peak, threads_peak; /* most at a time, slabs by class */
+    uint64_t spans,
+        spans_peak; /* extents in use: slabs, large blocks, areas of heaps; most at a time */
+    uint64_t slabs_made, threads_seen, spans_taken; /* that ever were */
+    uint64_t searches;                              /* looks for a free extent that fits */
+    uint64_t heap_allocations, heap_frees,
+        heap_requested_bytes; /* calls, those of heaps and tags */
 };
 
 /* Of one size class; the last is that of the large blocks, with block_bytes 0. */
 struct prim_class_stats {
-    uint64_t block_bytes;     /* size of a block of the class */
-    uint64_t live_blocks;     /* blocks that the program holds */
-    uint64_t live_bytes;      /* in these blocks */
-    uint64_t cached_blocks;   /* free blocks that threads keep for themselves */
-    uint64_t cached_bytes;    /* in these blocks */
-    uint64_t partial_blocks;  /* free blocks of slabs in use, asleep or not */
-    uint64_t partial_bytes;   /* in these blocks but for pages asleep */
-    uint64_t uncarved_bytes;  /* not cut into blocks yet, or too little for one */
-    uint64_t asleep_bytes;    /* pages that went back to the system */
-    uint64_t slabs;           /* slabs of the class */
-    uint64_t allocations;     /* calls that gave a block of the class */
-    uint64_t frees;           /* calls that took one back */
-    uint64_t requested_bytes; /* bytes that the allocations asked for */
-    uint64_t peak_bytes;      /* most that its slabs, or large blocks, took at a time */
-    uint64_t slabs_made;      /* slabs, or large blocks, that ever were */
-    uint64_t peak_blocks;     /* most blocks that the program held at a time */
+    uint64_t block_bytes;                   /* size of a block of the class */
+    uint64_t live_blocks, live_bytes;       /* blocks that the program holds */
+    uint64_t cached_blocks, cached_bytes;   /* free blocks that threads keep for themselves */
+    uint64_t partial_blocks, partial_bytes; /* free blocks of slabs in use; but for pages asleep */
+    uint64_t uncarved_bytes;                /* not cut into blocks yet, or too little for one */
+    uint64_t asleep_bytes;                  /* pages that went back to the system */
+    uint64_t slabs;                         /* slabs of the class */
+    uint64_t allocations, frees, requested_bytes; /* calls; bytes that they asked for */
+    uint64_t peak_bytes;  /* most that its slabs, or large blocks, took at a time */
+    uint64_t slabs_made;  /* slabs, or large blocks, that ever were */
+    uint64_t peak_blocks; /* most blocks that the program held at a time */
 };
 
 /* Fills the first size bytes of *stats, zeros where this library knows no figure; size is that of
@@ -445,28 +424,25 @@ struct prim_heap_counts {
  * Errors: none. */
 void prim_heap_counts(prim_heap_t *heap, struct prim_heap_counts *result);
 
-/* A name for statistics, of which 47 characters are kept; heaps without one are called by their
- * address. Ignored for NULL. */
+/* A name for statistics, of which 47 characters are kept. Ignored for NULL.
+ * Errors: none. */
 void prim_heap_set_name(prim_heap_t *heap, const char *name);
 
 /* Statistics of one heap; prim_stats_write tells of all. */
 struct prim_heap_stats {
-    uint64_t live_bytes;   /* in blocks that the program holds, rounded up to classes */
-    uint64_t live_blocks;  /* these blocks */
-    uint64_t peak_bytes;   /* most that live_bytes ever was */
-    uint64_t total_bytes;  /* in blocks that ever were */
-    uint64_t total_blocks; /* these blocks */
-    uint64_t freed_bytes;  /* of total_bytes, freed */
-    uint64_t freed_blocks; /* of total_blocks, freed */
-    uint64_t area_bytes;   /* memory for blocks */
-    uint64_t free_bytes;   /* of area_bytes, what is in no block */
-    uint64_t limit_bytes;  /* what live_bytes may be at most; 0: no limit */
+    uint64_t live_bytes,
+        live_blocks;     /* in blocks that the program holds, rounded up; these blocks */
+    uint64_t peak_bytes; /* most that live_bytes ever was */
+    uint64_t total_bytes, total_blocks; /* in blocks that ever were */
+    uint64_t freed_bytes, freed_blocks; /* of these, freed */
+    uint64_t area_bytes, free_bytes;    /* memory for blocks; what of it is in no block */
+    uint64_t limit_bytes;               /* what live_bytes may be at most; 0: no limit */
 };
 
-/* Fills the first size bytes as prim_stats_get does, exactly, of a heap that is not NULL. */
+/* Fills the first size bytes as prim_stats_get does, exactly, of a heap that is not NULL. Prints
+ * them for a person, with a verdict: "ok" if all blocks are freed, else "not all freed".
+ * Errors: none. */
 size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats, size_t size);
-
-/* Prints them for a person, with a verdict: "ok" if all blocks are freed, else "not all freed". */
 void prim_heap_stats_print(prim_heap_t *heap);
 
 /* A piece of memory that blocks of a heap lie in. */
