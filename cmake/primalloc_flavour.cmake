@@ -29,7 +29,6 @@ set(PRIMALLOC_LINK_OPTIONS
 function(primalloc_object_library target)
     cmake_parse_arguments(ARG "" "" "SOURCES;DEFINITIONS;OPTIONS" ${ARGN})
     add_library(${target} OBJECT ${ARG_SOURCES})
-    set_property(SOURCE ${PRIMALLOC_RARE_SOURCES} PROPERTY COMPILE_OPTIONS -Os)
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src"
                                "${PROJECT_SOURCE_DIR}/include")
     target_compile_options(${target} PRIVATE ${PRIMALLOC_COMPILE_OPTIONS} ${ARG_OPTIONS})

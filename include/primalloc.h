@@ -237,8 +237,7 @@ struct prim_stats {
     uint64_t clean_bytes;     /* free extents that are not resident */
     uint64_t mapped_bytes;    /* address space of the heap: the sum of the above */
     uint64_t untouched_bytes; /* of uncarved_bytes and heap_free_bytes, pages never touched yet */
-    uint64_t metadata_bytes,
-        metadata_resident_bytes; /* of the library's own structures; of these and of the map, resident */
+    uint64_t metadata_bytes, metadata_resident_bytes; /* of our own structures; resident */
     uint64_t resident_bytes;  /* mapped less clean, asleep and untouched, with resident metadata */
     uint64_t held_peak_bytes; /* most that was in use, dirty or metadata at a time */
     uint64_t huge_bytes,
@@ -279,13 +278,11 @@ struct prim_class_stats {
     uint64_t live_blocks, live_bytes;       /* blocks that the program holds */
     uint64_t cached_blocks, cached_bytes;   /* free blocks that threads keep for themselves */
     uint64_t partial_blocks, partial_bytes; /* free blocks of slabs in use; but for pages asleep */
-    uint64_t uncarved_bytes;                /* not cut into blocks yet, or too little for one */
-    uint64_t asleep_bytes;                  /* pages that went back to the system */
+    uint64_t uncarved_bytes, asleep_bytes;  /* as above, of its slabs */
     uint64_t slabs;                         /* slabs of the class */
     uint64_t allocations, frees, requested_bytes; /* calls; bytes that they asked for */
-    uint64_t peak_bytes;  /* most that its slabs, or large blocks, took at a time */
-    uint64_t slabs_made;  /* slabs, or large blocks, that ever were */
-    uint64_t peak_blocks; /* most blocks that the program held at a time */
+    uint64_t peak_bytes, slabs_made; /* most that its slabs took at a time; that ever were */
+    uint64_t peak_blocks;            /* most blocks that the program held at a time */
 };
 
 /* Fills the first size bytes of *stats, zeros where this library knows no figure; size is that of

@@ -13,7 +13,6 @@
 #include "objects/foreign.h"
 #include "objects/heap.h"
 #include "objects/large.h"
-#include "os/alone.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -137,14 +136,14 @@ static void free_chunk(struct arena_chunk *chunk) {
     if (is_lent) {
         span_set_state(span, SPAN_NONE);
     } else {
-        counter_add(&arena_space_bytes, -span_size(span));
+        subtract_relaxed(&arena_space_bytes, span_size(span));
         purge_free(span, SPAN_DIRTY);
     }
 }
 
 static void free_large(struct span *span) {
     span_withdraw(span);
-    counter_add(&arena_space_bytes, -span_size(span));
+    subtract_relaxed(&arena_space_bytes, span_size(span));
     purge_free(span, SPAN_DIRTY);
 }
 
@@ -230,7 +229,7 @@ static bool add_chunk(struct arena *arena, size_t block_size) {
             bytes = slices * SLICE_SIZE;
             is_zero = span->is_zero;
             span->bucket = ARENA_CHUNK;
-            counter_add(&arena_space_bytes, bytes);
+            add_relaxed(&arena_space_bytes, bytes);
             span_publish(span, SPAN_SLAB, CLASS_ARENA);
         }
     }
@@ -304,7 +303,7 @@ static void *allocate_large(struct arena *arena, const struct arena_request *req
     span->arena = arena;
     span->block_offset = offset;
     span->leaves_at_free = false;
-    counter_add(&arena_space_bytes, span_size(span));
+    add_relaxed(&arena_space_bytes, span_size(span));
     lock_acquire(&arena->lock, LOCK_ARENA);
     bool is_allowed = may_have(arena, arena_large_size(span));
     if (is_allowed) {
@@ -387,7 +386,7 @@ static bool resize_large(const struct arena_found *found, size_t size) {
     }
     bool is_done = large_resize(span, size);
     size_t after = span_size(span);
-    counter_add(&arena_space_bytes, after - before);
+    add_relaxed(&arena_space_bytes, after - before);
     lock_acquire(&arena->lock, LOCK_ARENA);
     arena->counts.live_bytes -= growth;
     if (after > before) {

@@ -4,7 +4,6 @@
 #include "base/assert.h"
 #include "objects/slab_pages.h"
 #include "objects/slab_set.h"
-#include "os/alone.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "pages/page_heap.h"

@@ -12,8 +12,10 @@ struct slab_level slab_levels[CLASS_COUNT + 1];
 
 void slab_set_count_new(unsigned object_class) {
     struct slab_level *level = &slab_levels[object_class];
-    counter_add_peak(&level->count, &level->peak, 1);
-    counter_add(&level->total, 1);
+    size_t count = add_relaxed(&level->count, 1) + 1;
+    size_t peak = load_relaxed(&level->peak);
+    while (count > peak && !compare_exchange_relaxed(&level->peak, &peak, count)) {}
+    add_relaxed(&level->total, 1);
 }
 
 PRIM_COLD struct shard *slab_set_make_shard(unsigned index) {

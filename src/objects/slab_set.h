@@ -15,7 +15,6 @@
 
 #include "objects/size_class.h"
 #include "objects/slab.h"
-#include "os/alone.h"
 #include "os/lock.h"
 #include "pages/purge.h"
 
@@ -210,7 +209,7 @@ PRIM_INLINE bool slab_set_retire(struct slab_set *set, struct span *slab) {
 
 /* Gives a slab that is in no set anymore to the page heap. */
 PRIM_INLINE void slab_set_free(struct span *slab) {
-    counter_add(&slab_levels[slab->object_class].count, (size_t)-1);
+    subtract_relaxed(&slab_levels[slab->object_class].count, 1);
     span_withdraw(slab);
     purge_free(slab, SPAN_DIRTY);
 }
