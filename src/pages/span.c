@@ -8,8 +8,7 @@
 
 _Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT];
 
-static _Atomic size_t first_chunk = CHUNK_COUNT; /* (atomic: hint) chunks lie between these two */
-static _Atomic size_t last_chunk;
+static _Atomic(struct span_chunk *) newest_chunk; /* (atomic: chunk list) */
 
 bool span_cover(uintptr_t address, size_t size) {
     for (uintptr_t chunk = address >> CHUNK_SHIFT; chunk <= (address + size - 1) >> CHUNK_SHIFT;
@@ -24,9 +23,10 @@ bool span_cover(uintptr_t address, size_t size) {
         if (!fresh) {
             return false;
         }
+        fresh->number = chunk;
+        fresh->next = load_relaxed(&newest_chunk);
+        store_release(&newest_chunk, fresh);       /* order pair: chunk list */
         store_release(&span_chunks[chunk], fresh); /* order pair: chunk */
-        store_relaxed(&first_chunk, bits_min(load_relaxed(&first_chunk), chunk));
-        store_relaxed(&last_chunk, bits_max(load_relaxed(&last_chunk), chunk));
     }
     return true;
 }
@@ -34,13 +34,11 @@ bool span_cover(uintptr_t address, size_t size) {
 size_t span_resident_bytes(void) {
     size_t chunk_size = bits_round_up(sizeof(struct span_chunk), memory_page_size());
     size_t bytes = 0;
-    size_t last = load_relaxed(&last_chunk);
-    for (size_t i = load_relaxed(&first_chunk); i <= last; i++) {
-        struct span_chunk *chunk = load_acquire(&span_chunks[i]); /* order pair: chunk */
-        if (chunk) {
-            bytes += memory_resident(chunk, chunk_size) +
-                     address_map_resident_bytes((uintptr_t)i << CHUNK_SHIFT, 1 << CHUNK_SHIFT);
-        }
+    struct span_chunk *chunk = load_acquire(&newest_chunk); /* order pair: chunk list */
+    for (; chunk; chunk = chunk->next) {
+        bytes +=
+            memory_resident(chunk, chunk_size) +
+            address_map_resident_bytes((uintptr_t)chunk->number << CHUNK_SHIFT, 1 << CHUNK_SHIFT);
     }
     return bytes;
 }

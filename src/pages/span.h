@@ -99,6 +99,8 @@ struct span_chunk {
     union span_slot slots[CHUNK_SLICES];
     _Atomic uint64_t cuts[CHUNK_SLICES / 64]; /* (atomic: bits of the slices' owners) mapping.h */
     _Atomic uint64_t marks[MARK_COUNT][CHUNK_HUGE / 64]; /* (atomic: hints about each 2 MiB) */
+    struct span_chunk *next;                             /* (const) the one that came before */
+    size_t number;                                       /* (const) its place in span_chunks */
 };
 
 extern PRIM_HIDDEN _Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT]; /* (atomic: chunk) */
