@@ -11,7 +11,7 @@ SYSTEM_INCLUDE = re.compile(r"^#include (<[^>]+>)[^\n]*\n", re.MULTILINE)
 GUARD = re.compile(r"#ifndef (PRIM_\w+_H)\n#define \1\n")
 WORD = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
 MEMBER = re.compile(r"\w+(?=\s*(?:\[[^\]]*\])*\s*[;,:])")
-KEYWORD = re.compile(r"enum|struct|union|void|static|const|sizeof|_[A-Z]\w*")
+KEYWORD = re.compile(r"enum|struct|union|void|static|const|sizeof|_[A-Z]\w*|ElfW")
 MACRO_CALL = re.compile(r"^[A-Z]{2}[A-Z_]*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)",
                         re.MULTILINE)
 # Weak so that a shared library works without threads; here they bring libc's objects along.
