@@ -490,7 +490,9 @@ void *prim_expand(void *block, size_t size);
 /* The bytes that a block of this size has at least: asking for them costs no more.
  * Errors: none. */
 size_t prim_good_size(size_t size);
-
+/* How many faults all blocks have, if option check is on.
+ * Errors: none. */
+size_t prim_check_all(void);
 #ifdef __cplusplus
 }
 #endif

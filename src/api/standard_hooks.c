@@ -1,0 +1,147 @@
+/* standard_hooks.c - __malloc_hook and its relatives, as glibc before 2.34 had them.
+ *
+ * A program that references any of them gets a watcher that calls what they hold; any other program
+ * gets none, and pays nothing. Who references them is found out once, in our constructor: a
+ * program's own copy makes the address differ from ours; a library's reference stands in its table
+ * of dynamic symbols; a static program that includes primalloc-hooks.h says so by a symbol. What is
+ * loaded later, by dlopen, is not looked at.
+ *
+ * They are no more thread-safe than they ever were: prim_hooks_set is. A hook that calls malloc
+ * itself first puts the old one back, as the manual has it. */
+#include <link.h>
+#include <string.h>
+
+#include "api/standard.h"
+#include "objects/watcher.h"
+
+typedef void *malloc_hook(size_t size, const void *caller);
+typedef void *realloc_hook(void *block, size_t size, const void *caller);
+typedef void *memalign_hook(size_t alignment, size_t size, const void *caller);
+typedef void free_hook(void *block, const void *caller);
+
+extern malloc_hook *volatile __malloc_hook;
+extern realloc_hook *volatile __realloc_hook;
+extern memalign_hook *volatile __memalign_hook;
+extern free_hook *volatile __free_hook;
+extern void (*volatile __malloc_initialize_hook)(void);
+
+/* Weak: a static program may define them itself. */
+#define HOOK PRIM_EXPORT __attribute__((weak))
+HOOK malloc_hook *volatile __malloc_hook;
+HOOK realloc_hook *volatile __realloc_hook;
+HOOK memalign_hook *volatile __memalign_hook;
+HOOK free_hook *volatile __free_hook;
+HOOK void (*volatile __malloc_initialize_hook)(void);
+
+/* Defined by primalloc-hooks.h in the program that includes it. */
+extern char prim_hooks_are_used __attribute__((weak));
+
+static void *hooked_allocate(const struct watcher *self, const struct request *request) {
+    malloc_hook *plain = __malloc_hook;
+    memalign_hook *aligned = __memalign_hook;
+    if (request->alignment && aligned) {
+        return aligned(request->alignment, request->size, request->caller);
+    }
+    if (!request->alignment && plain) {
+        void *block = plain(request->size, request->caller);
+        return block && request->is_zeroed ? memset(block, 0, request->size) : block;
+    }
+    return watcher_next(self)->allocate(watcher_next(self), request);
+}
+
+static void *hooked_reallocate(const struct watcher *self, void *block,
+                               const struct request *request) {
+    realloc_hook *hook = __realloc_hook;
+    return hook ? hook(block, request->size, request->caller)
+                : watcher_next(self)->reallocate(watcher_next(self), block, request);
+}
+
+static void hooked_release(const struct watcher *self, void *block, const struct request *request) {
+    free_hook *hook = __free_hook;
+    if (hook) {
+        hook(block, request->caller);
+    } else {
+        watcher_next(self)->release(watcher_next(self), block, request);
+    }
+}
+
+static size_t hooked_usable_size(const struct watcher *self, const void *block) {
+    return watcher_next(self)->usable_size(watcher_next(self), block);
+}
+
+static struct watcher hooks = {
+    hooked_allocate, hooked_reallocate, hooked_release, hooked_usable_size, RANK_HOOKS, NULL,
+};
+
+static bool is_hook(const char *name) {
+    static const char names[][28] = {"__malloc_hook", "__realloc_hook", "__memalign_hook",
+                                     "__free_hook", "__malloc_initialize_hook"};
+    if (name[0] != '_' || name[1] != '_' || (name[2] != 'm' && name[2] != 'r' && name[2] != 'f')) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Some loaders leave addresses in the dynamic section as the file has them. */
+static const void *address_in(const struct dl_phdr_info *info, ElfW(Addr) value) {
+    return (const void *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
+}
+
+/* Symbols that are not defined stand before those that the hash table knows. */
+static int references_hook(struct dl_phdr_info *info, size_t size, void *context) {
+    const ElfW(Dyn) *entry = NULL;
+    const ElfW(Sym) *symbols = NULL;
+    const char *text = NULL;
+    const uint32_t *hash = NULL;
+    (void)size;
+    (void)context;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
+            entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        }
+    }
+    for (; entry && entry->d_tag != DT_NULL; entry++) {
+        symbols = entry->d_tag == DT_SYMTAB ? address_in(info, entry->d_un.d_ptr) : symbols;
+        text = entry->d_tag == DT_STRTAB ? address_in(info, entry->d_un.d_ptr) : text;
+        hash = entry->d_tag == DT_GNU_HASH ? address_in(info, entry->d_un.d_ptr) : hash;
+    }
+    uint32_t count = symbols && text && hash ? hash[1] : 0;
+    for (uint32_t i = 1; i < count; i++) {
+        if (symbols[i].st_shndx == SHN_UNDEF && is_hook(text + symbols[i].st_name)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Where the library's own definitions are, whoever's are in force. */
+#define OWN(type, name) \
+    extern type volatile own##name __attribute__((alias(#name), visibility("hidden")))
+OWN(malloc_hook *, __malloc_hook);
+OWN(realloc_hook *, __realloc_hook);
+OWN(memalign_hook *, __memalign_hook);
+OWN(free_hook *, __free_hook);
+extern void (*volatile own__malloc_initialize_hook)(void)
+    __attribute__((alias("__malloc_initialize_hook"), visibility("hidden")));
+
+static bool has_copy(void) {
+    return (void *)&__malloc_hook != (void *)&own__malloc_hook ||
+           (void *)&__realloc_hook != (void *)&own__realloc_hook ||
+           (void *)&__memalign_hook != (void *)&own__memalign_hook ||
+           (void *)&__free_hook != (void *)&own__free_hook ||
+           (void *)&__malloc_initialize_hook != (void *)&own__malloc_initialize_hook;
+}
+
+__attribute__((constructor(102))) static void look_for_hooks(void) {
+    if (has_copy() || &prim_hooks_are_used || dl_iterate_phdr(references_hook, NULL)) {
+        watcher_register(&hooks);
+        if (__malloc_initialize_hook) {
+            __malloc_initialize_hook();
+        }
+    }
+}
