@@ -30,7 +30,8 @@ static void call_statistics(struct player *player) {
         prim_stats_get(&stats, sizeof stats);
         uint64_t sum = stats.live_bytes + stats.large_bytes + stats.cached_bytes +
                        stats.partial_bytes + stats.uncarved_bytes + stats.asleep_bytes +
-                       stats.dirty_bytes + stats.clean_bytes;
+                       stats.dirty_bytes + stats.clean_bytes + stats.heap_bytes +
+                       stats.heap_free_bytes;
         if (sum != stats.mapped_bytes && !player->heaps[0].is_shared) {
             finding(player, "the statistics add up to %llu of %llu bytes", (unsigned long long)sum,
                     (unsigned long long)stats.mapped_bytes);
