@@ -2,6 +2,7 @@
 # Its objects are compiled once and then put together as a shared library or an archive.
 include(CheckCCompilerFlag)
 find_package(Threads REQUIRED)
+check_c_compiler_flag(-falign-labels=1 PRIMALLOC_HAS_ALIGN_LABELS)
 check_c_compiler_flag(-fcf-protection=none PRIMALLOC_HAS_CF_PROTECTION)
 check_c_compiler_flag(-fno-semantic-interposition PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
 
@@ -10,6 +11,9 @@ set(PRIMALLOC_COMPILE_OPTIONS
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
     # A compiler that knows malloc by name may turn our own code into a call of our own code.
     -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free)
+if(PRIMALLOC_HAS_ALIGN_LABELS) # the fast paths have neither loops nor jumps back: padding is in vain
+    list(APPEND PRIMALLOC_COMPILE_OPTIONS -falign-jumps=1 -falign-loops=1 -falign-labels=1)
+endif()
 if(PRIMALLOC_HAS_CF_PROTECTION)
     list(APPEND PRIMALLOC_COMPILE_OPTIONS -fcf-protection=none)
 endif()
