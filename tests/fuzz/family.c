@@ -77,6 +77,7 @@ static void call_realloc(struct player *player) {
     if (player->count == 0) return;
     size_t index = feed_below(&player->feed, (uint32_t)player->count);
     struct block *block = &player->blocks[index];
+    if (!shadow_may_resize(block)) return;
     size_t size = choose_new_size(player, block);
     shadow_note(player, "realloc", block->start, block->size, size);
     uint32_t name = feed_below(&player->feed, 4);
@@ -97,6 +98,7 @@ static void call_rezalloc(struct player *player) {
     if (player->count == 0) return;
     size_t index = feed_below(&player->feed, (uint32_t)player->count);
     struct block old = player->blocks[index];
+    if (!shadow_may_resize(&old)) return;
     size_t size = choose_new_size(player, &old);
     if (size == 0) return;
     shadow_note(player, "rezalloc", old.start, old.size, size);
@@ -112,6 +114,7 @@ static void call_expand(struct player *player) {
     if (player->count == 0) return;
     size_t index = feed_below(&player->feed, (uint32_t)player->count);
     struct block old = player->blocks[index];
+    if (!shadow_may_resize(&old)) return;
     size_t size = choose_new_size(player, &old);
     shadow_note(player, "expand", old.start, old.size, size);
     unsigned char *fresh = prim_expand(old.start, size);
@@ -193,8 +196,10 @@ static void call_new(struct player *player) {
     if (rules.may_run_out && form >= 2) return; /* it falls back on that of the C++ library */
     errno = 0;
     void *block = operator_new(form, size, alignment);
-    adopt(player, block, size, is_aligned ? alignment : least_alignment(size),
-          is_aligned ? FROM_NEW_ALIGNED : FROM_NEW);
+    size_t at_least = is_aligned ? alignment : least_alignment(size);
+    if (adopt(player, block, size, at_least, is_aligned ? FROM_NEW_ALIGNED : FROM_NEW)) {
+        player->blocks[player->count - 1].is_array = form % 2;
+    }
 }
 
 static void release_plain(struct player *player, struct block block) {
@@ -225,7 +230,8 @@ void play_release(struct player *player, struct block block) {
     errno = MARK;
     bool is_new = block.origin == FROM_NEW || block.origin == FROM_NEW_ALIGNED;
     if (is_new) {
-        operator_delete(feed_below(&player->feed, 4), block.start, block.size,
+        unsigned form = 2 * feed_below(&player->feed, 2) + block.is_array;
+        operator_delete(form, block.start, block.size,
                         block.origin == FROM_NEW_ALIGNED ? block.alignment : 0);
     } else if (block.origin == FROM_MALLOC) {
         release_plain(player, block);
@@ -290,6 +296,7 @@ static void call_impossible(struct player *player) {
     }
     if (player->count == 0) return;
     struct block *block = &player->blocks[feed_below(&player->feed, (uint32_t)player->count)];
+    if (!shadow_may_resize(block)) return;
     errno = 0;
     if (under_test_reallocarray(block->start, SIZE_MAX / odd, odd + 1) || errno != ENOMEM) {
         finding(player, "reallocarray overflowed");

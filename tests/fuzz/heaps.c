@@ -100,6 +100,7 @@ static void call_heap_realloc(struct player *player) {
     struct heap *heap = choose_heap(player);
     size_t index = feed_below(&player->feed, (uint32_t)player->count);
     struct block old = player->blocks[index];
+    if (!shadow_may_resize(&old)) return;
     size_t size = choose_size(player);
     if (size == 0) return;
     shadow_note(player, "heap_realloc", old.start, old.size, size);

@@ -186,6 +186,10 @@ void shadow_heap_ends(struct player *player, prim_heap_t *heap, bool blocks_stay
     }
 }
 
+bool shadow_may_resize(const struct block *block) {
+    return rules.may_misuse || (block->origin != FROM_NEW && block->origin != FROM_NEW_ALIGNED);
+}
+
 size_t choose_size(struct player *player) {
     struct feed *feed = &player->feed;
     uint32_t kind = feed_take(feed, 1);

@@ -21,6 +21,7 @@ struct block {
     prim_heap_t *heap; /* NULL: the default heap */
     uint64_t tag;      /* its content follows from it */
     enum origin origin;
+    bool is_array;  /* of operator new[] */
     bool is_orphan; /* of a deleted heap that could run out of memory: it still can */
 };
 
@@ -52,7 +53,7 @@ struct player {
 /* What the environment allows: set once by play_start. */
 struct rules {
     bool may_run_out; /* a hard limit is set: any allocation may fail */
-    bool may_misuse;  /* pointers that are not ours may be freed */
+    bool may_misuse;  /* what is no block of ours may be freed, what is of new resized */
 };
 extern struct rules rules;
 
@@ -91,6 +92,9 @@ struct block shadow_take(struct player *player, size_t index);
  * aligned it also counts what lies before. And what becomes of them at the heap's end. */
 size_t shadow_heap_blocks(struct player *player, prim_heap_t *heap, size_t *bytes, bool *is_exact);
 void shadow_heap_ends(struct player *player, prim_heap_t *heap, bool blocks_stay);
+
+/* Whether a block may be given to realloc: one of operator new only where misuse is forgiven. */
+bool shadow_may_resize(const struct block *block);
 
 /* Sizes of all kinds, impossible ones among them, and alignments. */
 size_t choose_size(struct player *player);
