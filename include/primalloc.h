@@ -317,9 +317,9 @@ int prim_stats_write(enum prim_stats_form form, prim_output *output, void *conte
  * PRIMALLOC_PROFILE starts one with the process.
  * Threads: any, at any time. */
 
-/* Starts one. settings: "PATH,rate=BYTES,bytes=BYTES,seconds=N,signal=NAME,peak"; all but the
- * path is optional, and without a path (NULL, "" or ",rate=...") only prim_profile_dump writes
- * files. Starting again forgets what was known. Returns 0.
+/* Starts one. settings: "PATH,rate=BYTES,bytes=BYTES,seconds=N,signal=NAME,peak", of which
+ * everything may be left out; without a path only prim_profile_dump writes files. Starting again
+ * forgets what was known. Returns 0.
  * Errors: -1 with EINVAL (a setting that is none) or ENOMEM. */
 int prim_profile_start(const char *settings);
 
@@ -327,10 +327,24 @@ int prim_profile_start(const char *settings);
  * Errors: none. */
 void prim_profile_stop(void);
 
-/* Writes what is known now to this file, or with NULL to PATH with the next number in it.
- * Returns 0.
+/* Writes what is known now to this file, or with NULL to PATH with the next number. Returns 0.
  * Errors: -1 with EIO: the file could not be written, or there was no profile or no path. */
 int prim_profile_dump(const char *path);
+
+/* == Leaks ==
+ * Blocks that nothing points to, if PRIMALLOC_LEAK_CHECK was set at the start: docs/leaks.md.
+ * Threads: any, at any time. */
+
+/* Looks now and prints what it finds. Returns how many blocks leaked so far.
+ * Errors: -1 with ENOTSUP: the check is off, or there is no memory for it. */
+long prim_leak_check(void);
+
+/* The block, and what only it leads to, is no leak. Nor is what the calling thread allocates
+ * between the other two, which may be nested.
+ * Errors: none. */
+void prim_leak_ignore(const void *block);
+void prim_leak_disable(void);
+void prim_leak_enable(void);
 
 /* == Heaps of one's own ==
  * Blocks that belong together, that can be counted and limited together, and that can all end at

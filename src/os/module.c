@@ -23,6 +23,8 @@ struct found_object {
 typedef int object_finder(void *address, struct found_object *result);
 static _Atomic(object_finder *) finder; /* (atomic: hint) _dl_find_object; NULL: there is none */
 
+typedef Elf64_Phdr program_header;
+
 enum { PATHS_SIZE = 64 << 10, LOCK_PATIENCE = 1000, PAGE_LEAST = 4096, NOTE_BUILD_ID = 3 };
 
 static struct module modules[MODULES_MAX + 1]; /* (const below known_count) the first is unused */
@@ -66,7 +68,7 @@ static void read_notes(struct module *module, uintptr_t note, uintptr_t end) {
     }
 }
 
-static void read_segment(struct module *module, const ElfW(Phdr) * segment, uintptr_t bias) {
+static void read_segment(struct module *module, const program_header *segment, uintptr_t bias) {
     uintptr_t start = bias + segment->p_vaddr;
     uintptr_t end = start + segment->p_filesz;
     if (start < module->start || end > module->end) {

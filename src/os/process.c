@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -108,6 +109,17 @@ bool process_has_home(void) {
 
 bool process_is_home(void) {
     return home == 0 || home == (unsigned)getpid();
+}
+
+/* exit() within exit() goes on behind the handler that called it, with the new status, in glibc;
+ * elsewhere it may hang. What is buffered then must be written here. */
+void process_exit_again(int status) {
+#ifdef __GLIBC__
+    exit(status);
+#else
+    fflush(NULL);
+    _exit(status);
+#endif
 }
 
 const char *process_program_name(void) {

@@ -37,6 +37,8 @@ void process_note_home(void);
 bool process_has_home(void);
 /* Not so in a child that shares our memory (vfork). */
 bool process_is_home(void);
+/* In a destructor of the library: the process, which is ending, ends with this status instead. */
+void process_exit_again(int status);
 
 /* The program's short name, or "?" where libc does not tell. */
 const char *process_program_name(void);

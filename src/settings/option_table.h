@@ -23,7 +23,7 @@ enum option_when { WHEN_START, WHEN_ANY_TIME };
 struct option_row {
     char name[16];
     char unit[32];
-    char sentence[88];
+    char sentence[84];
     uint16_t offset; /* of the value in struct options */
     uint8_t type;    /* enum option_type */
     uint8_t when;    /* enum option_when */

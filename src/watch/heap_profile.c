@@ -89,10 +89,10 @@ void heap_profile_begin(struct heap_profile *profile, struct live_block *block) 
     }
 }
 
-void heap_profile_end(struct heap_profile *profile, uintptr_t address) {
+bool heap_profile_end(struct heap_profile *profile, uintptr_t address) {
     struct live_block block;
     if (!live_table_take(&profile->blocks, address, &block)) {
-        return;
+        return false;
     }
     struct site *site = block.site;
     double objects = -block.weight;
@@ -110,6 +110,7 @@ void heap_profile_end(struct heap_profile *profile, uintptr_t address) {
     if (now >= profile->history.due) {
         note_history(profile, now);
     }
+    return true;
 }
 
 static bool mark_site(struct site *site, void *context) {

@@ -53,8 +53,8 @@ void heap_profile_start(struct heap_profile *profile);
 /* A block with this site begins: site, weight, size and address are filled in. */
 void heap_profile_begin(struct heap_profile *profile, struct live_block *block);
 
-/* A block ends, if it is one of ours. */
-void heap_profile_end(struct heap_profile *profile, uintptr_t address);
+/* A block ends; false if it is none of ours. */
+bool heap_profile_end(struct heap_profile *profile, uintptr_t address);
 
 /* What lived in a site at the peak. */
 PRIM_INLINE struct site_sum heap_profile_peak_of(const struct heap_profile *profile,

@@ -12,9 +12,10 @@ struct site;
 struct live_block {
     uintptr_t address; /* 0: an empty place */
     struct site *site;
-    size_t size;   /* that was asked for */
-    double weight; /* how many blocks it stands for */
-    uint64_t born; /* ticks */
+    size_t size;     /* that was asked for */
+    double weight;   /* how many blocks it stands for */
+    uint64_t born;   /* ticks */
+    bool is_ignored; /* by who looks for leaks */
 };
 
 struct live_table {

@@ -164,18 +164,49 @@ void profile_record(void *block, size_t size, double weight, const void *caller)
     leave();
 }
 
-void profile_forget(void *block) {
+bool profile_forget(void *block) {
     lock_acquire(&profile_lock, LOCK_PROFILE);
-    heap_profile_end(&profile, (uintptr_t)block);
+    bool was_known = heap_profile_end(&profile, (uintptr_t)block);
     write_if_due();
     leave();
+    return was_known;
+}
+
+static void end(void *block) {
+    profile_forget(block);
+}
+
+PRIM_COLD void profile_ignore(const void *block) {
+    lock_acquire(&profile_lock, LOCK_PROFILE);
+    struct live_block known;
+    if (live_table_take(&profile.blocks, (uintptr_t)block, &known)) {
+        known.is_ignored = true;
+        live_table_put(&profile.blocks, &known);
+    }
+    leave();
+}
+
+PRIM_COLD const struct live_table *profile_lock_blocks(void) {
+    if (!load_relaxed(&is_known)) {
+        return NULL;
+    }
+    lock_acquire(&profile_lock, LOCK_PROFILE);
+    return &profile.blocks;
+}
+
+void profile_unlock_blocks(void) {
+    leave();
+}
+
+unsigned profile_own_module(void) {
+    return own_module;
 }
 
 static void begin(void *block, const struct sample *sample) {
     profile_record(block, sample->size, sample->weight, NULL);
 }
 
-static struct sampler_user user = {.begin = begin, .end = profile_forget};
+static struct sampler_user user = {.begin = begin, .end = end};
 
 static void on_signal(int number) {
     (void)number;

@@ -23,7 +23,18 @@ bool profile_dump(const char *path);
 /* A block begins and ends. The caller is where its allocation returns to, if that is known: frames
  * before it are the library's. */
 void profile_record(void *block, size_t size, double weight, const void *caller);
-void profile_forget(void *block);
+bool profile_forget(void *block); /* false if it is not a recorded one */
+
+/* Whoever looks for leaks passes the block over. */
+void profile_ignore(const void *block);
+
+/* The recorded blocks, which stay as they are until profile_unlock_blocks(). NULL, and nothing is
+ * locked, if there never was a profile. */
+const struct live_table *profile_lock_blocks(void);
+void profile_unlock_blocks(void);
+
+/* Leading frames of a site that are the library's own, and what its addresses belong to. */
+unsigned profile_own_module(void);
 
 /* At the end of the process. */
 void profile_exit(void);

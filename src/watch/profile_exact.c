@@ -1,15 +1,71 @@
 /* profile_exact.c - see profile_exact.h. A block is forgotten before it is freed, so that nobody
- * else can have got its address by then. One that realloc changes ends, and another one begins. */
+ * else can have got its address by then. One that realloc changes ends, and another one begins.
+ *
+ * Who looks for leaks wants freed blocks wiped: a pointer in one must not keep another alive. */
 #include "watch/profile_exact.h"
 
+#include <string.h>
+
+#include "base/atomics.h"
 #include "objects/watcher.h"
+#include "os/thread.h"
+#include "settings/options.h"
 #include "watch/profile.h"
+
+enum { SCOPES_MAX = 64 };
+
+/* A thread whose new blocks are to be ignored. */
+struct scope {
+    _Atomic uintptr_t thread; /* (atomic: scope) thread_mark(); 0: free */
+    unsigned depth;           /* (owner) */
+};
+
+static struct scope scopes[SCOPES_MAX];
+static _Atomic unsigned scope_count; /* (atomic: hint) */
+
+static struct scope *scope_of(uintptr_t thread) {
+    for (unsigned i = 0; i < SCOPES_MAX; i++) {
+        if (load_acquire(&scopes[i].thread) == thread) { /* order pair: scope */
+            return &scopes[i];
+        }
+    }
+    return NULL;
+}
+
+PRIM_COLD void profile_exact_ignore_begin(void) {
+    struct scope *scope = scope_of(thread_mark());
+    for (unsigned i = 0; i < SCOPES_MAX && !scope; i++) {
+        uintptr_t nobody = 0;
+        if (compare_exchange_acquire(&scopes[i].thread, &nobody, thread_mark())) {
+            scope = &scopes[i];
+            add_relaxed(&scope_count, 1);
+        }
+    }
+    if (scope) {
+        scope->depth++;
+    }
+}
+
+PRIM_COLD void profile_exact_ignore_end(void) {
+    struct scope *scope = scope_of(thread_mark());
+    if (scope && --scope->depth == 0) {
+        store_release(&scope->thread, 0); /* order pair: scope */
+        subtract_relaxed(&scope_count, 1);
+    }
+}
+
+static void record(void *block, size_t size, const struct request *request) {
+    profile_record(block, size, 1, request->caller);
+    if (PRIM_UNLIKELY(load_relaxed(&scope_count)) && scope_of(thread_mark())) {
+        profile_ignore(block);
+    }
+}
 
 static void *exact_allocate(const struct watcher *self, const struct request *request) {
     const struct watcher *next = watcher_next(self);
     void *block = next->allocate(next, request);
     if (block) {
-        profile_record(block, request->size, 1, request->caller);
+        record(block, request->size, request);
     }
     return block;
 }
@@ -22,17 +78,17 @@ static void *exact_reallocate(const struct watcher *self, void *block,
     }
     void *result = next->reallocate(next, block, request);
     if (result) {
-        profile_record(result, request->size, 1, request->caller);
+        record(result, request->size, request);
     } else if (block && request->size) { /* it failed: the block is as it was */
-        profile_record(block, next->usable_size(next, block), 1, request->caller);
+        record(block, next->usable_size(next, block), request);
     }
     return result;
 }
 
 static void exact_release(const struct watcher *self, void *block, const struct request *request) {
     const struct watcher *next = watcher_next(self);
-    if (block) {
-        profile_forget(block);
+    if (block && profile_forget(block) && options.leak_check) {
+        memset(block, 0, next->usable_size(next, block));
     }
     next->release(next, block, request);
 }
@@ -46,10 +102,10 @@ static struct watcher exact = {
     exact_allocate, exact_reallocate, exact_release, exact_usable_size, RANK_PROFILE, NULL,
 };
 
-void profile_exact_start(void) {
+PRIM_COLD void profile_exact_start(void) {
     watcher_register(&exact);
 }
 
-void profile_exact_stop(void) {
+PRIM_COLD void profile_exact_stop(void) {
     watcher_unregister(&exact);
 }

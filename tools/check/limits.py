@@ -8,7 +8,7 @@ FILE_LINES, FUNCTION_LINES, COLUMNS = 500, 60, 100
 FOLDERS = ["src", "include", "tests", "cli/src", "cli/tests", "bench", "tools"]
 
 # A file that may break a limit, and why. An entry that is no longer needed is itself a violation.
-ALLOWED = {}
+ALLOWED = {"include/primalloc.h": "the whole interface; its reference is made of its comments"}
 
 
 def violations(text, language):

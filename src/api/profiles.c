@@ -1,4 +1,5 @@
-/* profile.c - prim_profile_*, and the profile that the environment asks for. */
+/* profiles.c - prim_profile_*, and the profile that the environment asks for. */
+#include "watch/leak.h"
 #include "watch/profile.h"
 
 #include <errno.h>
@@ -10,6 +11,8 @@
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/options.h"
+
+static unsigned own_process; /* that began; its children's threads are not all there to be asked */
 
 static void complain(const char *wrong, size_t length) {
     char line[256];
@@ -24,23 +27,32 @@ static PRIM_COLD void begin_from_environment(void) {
     struct profile_settings settings;
     const char *wrong;
     size_t length;
-    if (!profile_settings_read(&settings, options.profile, &wrong, &length)) {
+    if (!profile_settings_read(&settings, options.profile ? options.profile : "", &wrong,
+                               &length)) {
         complain(wrong, length);
-    } else {
-        profile_start(&settings);
+        return;
     }
+    if (options.leak_check) {
+        settings.rate = 1;
+    }
+    profile_start(&settings);
+    own_process = process_id();
 }
 
 /* Behind the library's own start, and before its end. */
 __attribute__((constructor(102))) static void start(void) {
     pthread_atfork(profile_fork_prepare, profile_fork_parent, profile_fork_child);
-    if (heap_read_options() && options.profile) {
+    if (heap_read_options() && (options.profile || options.leak_check)) {
         begin_from_environment();
     }
 }
 
 __attribute__((destructor(102))) static void finish(void) {
     profile_exit();
+    if (options.leak_check && own_process == process_id() && leak_check() > 0 &&
+        options.leak_exit) {
+        process_exit_again((int)options.leak_exit);
+    }
 }
 
 PRIM_EXPORT int prim_profile_start(const char *settings) {

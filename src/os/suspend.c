@@ -1,0 +1,193 @@
+/* suspend.c - see suspend.h. */
+#include "os/suspend.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/print.h"
+#include "os/memory.h"
+#include "os/thread.h"
+
+#ifndef PR_SET_PTRACER
+#define PR_SET_PTRACER 0x59616d61
+#endif
+
+/* state: the caller allows the helper to attach, the helper has, the caller is done. */
+enum { STATE_FIRST, STATE_ALLOWED, STATE_STOPPED, STATE_DONE };
+
+enum {
+    HELPER_STACK = 64 << 10,
+    THREADS_SIZE = SUSPEND_THREADS_MAX * sizeof(struct suspended_thread),
+    EVENT_STOP = 128, /* of PTRACE_INTERRUPT, in the status's third byte */
+    PATIENCE_MS = 50,
+#if defined(__aarch64__)
+    REGISTER_STACK = 31,
+#else
+    REGISTER_STACK = 19,
+    REGISTER_THREAD = 21,
+#endif
+};
+
+uintptr_t suspend_own_thread_pointer(void) {
+    return thread_mark();
+}
+
+static void read_registers(struct suspended_thread *thread) {
+    struct iovec vector = {thread->registers, sizeof thread->registers};
+    if (syscall(SYS_ptrace, PTRACE_GETREGSET, thread->id, NT_PRSTATUS, &vector) != 0) {
+        return;
+    }
+    thread->stack_pointer = thread->registers[REGISTER_STACK];
+#if defined(__aarch64__)
+    struct iovec pointer = {&thread->thread_pointer, sizeof thread->thread_pointer};
+    syscall(SYS_ptrace, PTRACE_GETREGSET, thread->id, 0x401 /* NT_ARM_TLS */, &pointer);
+#else
+    thread->thread_pointer = thread->registers[REGISTER_THREAD];
+#endif
+}
+
+static bool attach(struct suspended_thread *thread, int id) {
+    int status = 0;
+    *thread = (struct suspended_thread){.id = id};
+    if (syscall(SYS_ptrace, PTRACE_SEIZE, id, NULL, NULL) != 0 ||
+        syscall(SYS_ptrace, PTRACE_INTERRUPT, id, NULL, NULL) != 0 ||
+        syscall(SYS_wait4, id, &status, __WALL, NULL) != id || !WIFSTOPPED(status)) {
+        return false;
+    }
+    thread->signal = status >> 16 == EVENT_STOP ? 0 : WSTOPSIG(status);
+    read_registers(thread);
+    return true;
+}
+
+static bool is_attached(const struct suspension *suspension, int id) {
+    for (unsigned i = 0; i < suspension->count; i++) {
+        if (suspension->threads[i].id == id) {
+            return true;
+        }
+    }
+    return id == suspension->caller;
+}
+
+struct directory_entry { /* as getdents64 gives them */
+    uint64_t inode;
+    int64_t offset;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+/* One look at the list of threads: attaches to those that are new; how many these were. */
+static unsigned attach_new(struct suspension *suspension, int directory) {
+    _Alignas(8) char buffer[4096];
+    unsigned attached = 0;
+    syscall(SYS_lseek, directory, (off_t)0, SEEK_SET);
+    for (long size; (size = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0;) {
+        for (long at = 0; at < size;) {
+            const struct directory_entry *entry = (const void *)(buffer + at);
+            int id = 0;
+            for (const char *digit = entry->name; *digit >= '0' && *digit <= '9'; digit++) {
+                id = id * 10 + (*digit - '0');
+            }
+            at += entry->length;
+            if (id == 0 || is_attached(suspension, id)) {
+                continue;
+            }
+            if (suspension->count == SUSPEND_THREADS_MAX ||
+                !attach(&suspension->threads[suspension->count], id)) {
+                suspension->is_complete = false;
+                continue;
+            }
+            suspension->count++;
+            attached++;
+        }
+    }
+    return attached;
+}
+
+static void wait_for(struct suspension *suspension, uint32_t state) {
+    for (uint32_t now; (now = load_acquire(&suspension->state)) != state;) { /* order pair: state */
+        thread_sleep(&suspension->state, now, PATIENCE_MS);
+    }
+}
+
+static void announce(struct suspension *suspension, uint32_t state) {
+    store_release(&suspension->state, state); /* order pair: state */
+    thread_wake(&suspension->state);
+}
+
+static int help(void *argument) {
+    struct suspension *suspension = argument;
+    char path[32];
+    struct print out = print_to(path, sizeof path - 1);
+    print_text(&out, "/proc/");
+    print_decimal(&out, (uint64_t)suspension->process);
+    print_text(&out, "/task");
+    path[out.length] = '\0';
+    wait_for(suspension, STATE_ALLOWED);
+    int directory = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    suspension->is_complete = directory >= 0;
+    while (directory >= 0 && attach_new(suspension, directory) > 0) {
+        suspension->is_complete =
+            true; /* who could not be attached to may have ended: look again */
+    }
+    announce(suspension, STATE_STOPPED);
+    wait_for(suspension, STATE_DONE);
+    for (unsigned i = 0; i < suspension->count; i++) {
+        const struct suspended_thread *thread = &suspension->threads[i];
+        syscall(SYS_ptrace, PTRACE_DETACH, thread->id, NULL, (long)thread->signal);
+    }
+    syscall(SYS_close, directory);
+    syscall(SYS_exit, 0);
+    return 0;
+}
+
+static void release_memory(struct suspension *suspension) {
+    if (suspension->stack) {
+        memory_unmap(suspension->stack, HELPER_STACK);
+    }
+    if (suspension->threads) {
+        memory_unmap(suspension->threads, THREADS_SIZE);
+    }
+}
+
+PRIM_COLD bool suspend_others(struct suspension *suspension) {
+    int saved_errno = errno;
+    *suspension = (struct suspension){.caller = (int)syscall(SYS_gettid), .process = getpid()};
+    suspension->stack = memory_map(HELPER_STACK);
+    suspension->threads = memory_map(THREADS_SIZE);
+    if (suspension->stack && suspension->threads) {
+        suspension->helper = clone(help, (char *)suspension->stack + HELPER_STACK,
+                                   CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, suspension);
+    }
+    if (suspension->helper <= 0) {
+        release_memory(suspension);
+        errno = saved_errno;
+        return false;
+    }
+    syscall(SYS_prctl, PR_SET_PTRACER, suspension->helper, 0, 0, 0);
+    announce(suspension, STATE_ALLOWED);
+    wait_for(suspension, STATE_STOPPED);
+    if (!suspension->is_complete) {
+        suspend_end(suspension);
+        suspension->count = 0;
+    }
+    errno = saved_errno;
+    return suspension->is_complete;
+}
+
+PRIM_COLD void suspend_end(struct suspension *suspension) {
+    int saved_errno = errno;
+    announce(suspension, STATE_DONE);
+    while (syscall(SYS_wait4, suspension->helper, NULL, __WALL, NULL) < 0 && errno == EINTR) {}
+    release_memory(suspension);
+    errno = saved_errno;
+}

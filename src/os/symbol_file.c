@@ -1,0 +1,114 @@
+/* symbol_file.c - see symbol_file.h. */
+#include "os/symbol_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "os/output_file.h"
+
+enum { PATH_SIZE = 1024 };
+
+typedef Elf64_Shdr section_header;
+
+struct image {
+    const uint8_t *bytes;
+    size_t size;
+};
+
+void symbol_file_path(const struct module *module, char *path, size_t size) {
+    bool is_program = module->path[0] == '\0';
+    if (!is_program || !output_link_target("/proc/self/exe", path, size)) {
+        size_t length = bits_min(strlen(module->path), size - 1);
+        memcpy(path, module->path, length);
+        path[length] = '\0';
+    }
+}
+
+static bool open_image(const char *path, struct image *image) {
+    struct stat status;
+    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    *image = (struct image){0};
+    if (file >= 0 && fstat(file, &status) == 0 && status.st_size > (off_t)sizeof(ElfW(Ehdr))) {
+        image->size = (size_t)status.st_size;
+        long bytes = syscall(SYS_mmap, NULL, image->size, PROT_READ, MAP_PRIVATE, file, (off_t)0);
+        image->bytes = bytes == -1 ? NULL : (const uint8_t *)bytes;
+    }
+    if (file >= 0) {
+        syscall(SYS_close, file);
+    }
+    return image->bytes != NULL;
+}
+
+static const void *part(const struct image *image, uint64_t offset, uint64_t size) {
+    return offset <= image->size && size <= image->size - offset ? image->bytes + offset : NULL;
+}
+
+static bool search(const struct image *image, const section_header *table,
+                   const section_header *names, uintptr_t address, struct symbol *symbol) {
+    const ElfW(Sym) *symbols = part(image, table->sh_offset, table->sh_size);
+    const char *texts = part(image, names->sh_offset, names->sh_size);
+    if (!symbols || !texts) {
+        return false;
+    }
+    for (size_t i = 0; i < table->sh_size / sizeof *symbols; i++) {
+        if ((symbols[i].st_info & 15) == STT_FUNC && symbols[i].st_shndx != SHN_UNDEF &&
+            address - symbols[i].st_value < bits_max(symbols[i].st_size, 1) &&
+            symbols[i].st_name < names->sh_size) {
+            const char *text = texts + symbols[i].st_name;
+            size_t length =
+                strnlen(text, bits_min(names->sh_size - symbols[i].st_name, SYMBOL_NAME_SIZE - 1));
+            memcpy(symbol->name, text, length);
+            symbol->name[length] = '\0';
+            symbol->offset = address - symbols[i].st_value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The whole table of symbols, or else that of the dynamic ones. */
+static bool search_image(const struct image *image, const struct module *module, uintptr_t address,
+                         struct symbol *symbol) {
+    const ElfW(Ehdr) *header = part(image, 0, sizeof *header);
+    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+        header->e_shentsize != sizeof(ElfW(Shdr))) {
+        return false;
+    }
+    const ElfW(Shdr) *sections =
+        part(image, header->e_shoff, (uint64_t)header->e_shnum * sizeof *sections);
+    address -= header->e_type == ET_DYN ? module->start : 0;
+    for (uint32_t type = SHT_SYMTAB; sections; type = SHT_DYNSYM) {
+        for (unsigned i = 0; i < header->e_shnum; i++) {
+            if (sections[i].sh_type == type && sections[i].sh_link < header->e_shnum &&
+                search(image, &sections[i], &sections[sections[i].sh_link], address, symbol)) {
+                return true;
+            }
+        }
+        if (type == SHT_DYNSYM) {
+            break;
+        }
+    }
+    return false;
+}
+
+PRIM_COLD bool symbol_find(const struct module *module, uintptr_t address, struct symbol *symbol) {
+    char path[PATH_SIZE];
+    struct image image;
+    int saved_errno = errno;
+    symbol_file_path(module, path, sizeof path);
+    bool is_found = open_image(path, &image);
+    if (is_found) {
+        is_found = search_image(&image, module, address, symbol);
+        syscall(SYS_munmap, image.bytes, image.size);
+    }
+    errno = saved_errno;
+    return is_found;
+}

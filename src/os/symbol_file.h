@@ -1,0 +1,23 @@
+/* symbol_file.h - names of functions, read from the file of a program or library.
+ *
+ * Slow and simple: for reports, outside of locks. */
+#ifndef PRIM_OS_SYMBOL_FILE_H
+#define PRIM_OS_SYMBOL_FILE_H
+
+#include "os/module.h"
+
+enum { SYMBOL_NAME_SIZE = 160 };
+
+struct symbol {
+    char name
+        [SYMBOL_NAME_SIZE]; /* terminated, cut off where it does not fit; as the linker has it */
+    uintptr_t offset;       /* of the address in the function */
+};
+
+/* The path of a module, terminated; the program's own is asked of the system. */
+void symbol_file_path(const struct module *module, char *path, size_t size);
+
+/* False if the file is gone or does not tell. */
+bool symbol_find(const struct module *module, uintptr_t address, struct symbol *symbol);
+
+#endif

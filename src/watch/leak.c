@@ -1,0 +1,100 @@
+/* leak.c - see leak.h.
+ *
+ * What initialisers of libraries and dlopen allocated is the loader's own, or was taken once and
+ * for all: blocks that the loader allocated count as reachable, and a minimal check passes over all
+ * that came by way of it. */
+#include "watch/leak.h"
+
+#include <string.h>
+
+#include "base/print.h"
+#include "os/memory.h"
+#include "os/process.h"
+#include "settings/options.h"
+#include "watch/leak_report.h"
+#include "watch/leak_roots.h"
+#include "watch/leak_suppress.h"
+#include "watch/profile.h"
+#include "watch/site.h"
+#include "watch/stack.h"
+
+static bool is_loader(unsigned module) {
+    const char *path = module ? module_at(module)->path : "";
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    return strncmp(name, "ld-", 3) == 0 || strncmp(name, "ld.so", 5) == 0;
+}
+
+static bool is_of_loader(const struct site *site) {
+    return site->frame_count && is_loader(stack_frame_module(site->frames[0]));
+}
+
+static bool came_by_loader(const struct site *site) {
+    for (unsigned i = 0; i < site->frame_count; i++) {
+        if (is_loader(stack_frame_module(site->frames[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What is not pointed to, but nobody's leak; and all that it points to. */
+static void pass_over(struct leak_graph *graph) {
+    bool is_minimal = options.leak_check == LEAK_CHECK_MINIMAL;
+    for (size_t i = 0; i < graph->count; i++) {
+        struct leak_block *block = &graph->blocks[i];
+        if (block->is_ignored || (is_minimal && came_by_loader(block->site))) {
+            leak_graph_follow_block(graph, block, LEAK_IGNORED);
+        } else if (is_of_loader(block->site)) {
+            leak_graph_follow_block(graph, block, LEAK_REACHABLE);
+        }
+    }
+}
+
+static void complain(const char *what, const char *path) {
+    char line[1200];
+    struct print out = print_to(line, sizeof line);
+    print_text(&out, "primalloc: leak check: cannot ");
+    print_text(&out, what);
+    print_text(&out, " ");
+    print_text(&out, path);
+    print_text(&out, "\n");
+    process_write_error(line, out.length);
+}
+
+static int64_t tell(struct leak_graph *graph, bool are_threads_missed) {
+    struct leak_report report;
+    pass_over(graph);
+    if (options.leak_suppress && !leak_suppress(graph, options.leak_suppress)) {
+        complain("read", options.leak_suppress);
+    }
+    leak_graph_divide(graph);
+    if (!leak_report_make(&report, graph)) {
+        return -1;
+    }
+    report.are_threads_missed = are_threads_missed;
+    leak_report_print(&report);
+    if (options.leak_report && !leak_report_write(&report, options.leak_report)) {
+        complain("write", options.leak_report);
+    }
+    int64_t leaked = (int64_t)report.leaked.objects;
+    leak_report_end(&report);
+    return leaked;
+}
+
+PRIM_COLD int64_t leak_check(void) {
+    struct leak_graph graph = {.is_strict = options.leak_check == LEAK_CHECK_STRICT};
+    struct leak_roots roots = {0};
+    int64_t leaked = -1;
+    const struct live_table *blocks = profile_lock_blocks();
+    if (!blocks) {
+        return -1;
+    }
+    bool is_done = leak_roots_follow(&graph, blocks, &roots);
+    profile_unlock_blocks();
+    if (is_done) {
+        leaked = tell(&graph, roots.are_threads_missed);
+        leak_graph_end(&graph);
+    }
+    return leaked;
+}

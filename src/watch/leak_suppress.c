@@ -1,0 +1,117 @@
+/* leak_suppress.c - see leak_suppress.h. */
+#include "watch/leak_suppress.h"
+
+#include <string.h>
+
+#include "os/memory.h"
+#include "os/symbol_file.h"
+#include "os/text_file.h"
+#include "watch/site.h"
+#include "watch/stack.h"
+
+enum { FILE_SIZE_MAX = 256 << 10, PATH_SIZE = 512 };
+
+static bool is_end(char c) {
+    return c == '\0' || c == '\n' || c == '\r';
+}
+
+/* From here on. */
+static bool matches_here(const char *pattern, const char *text) {
+    for (;; pattern++, text++) {
+        if (is_end(*pattern)) {
+            return true;
+        }
+        if (*pattern == '$' && is_end(pattern[1])) {
+            return *text == '\0';
+        }
+        if (*pattern == '*') {
+            return leak_pattern_matches(pattern + 1, text);
+        }
+        if (*text != *pattern) {
+            return false;
+        }
+    }
+}
+
+bool leak_pattern_matches(const char *pattern, const char *text) {
+    if (*pattern == '^') {
+        return matches_here(pattern + 1, text);
+    }
+    while (!matches_here(pattern, text)) {
+        if (*text++ == '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct suppressions {
+    const char *text;        /* of the file, terminated */
+    struct live_table known; /* frames and sites by address; size: whether they match */
+};
+
+static bool any_matches(const struct suppressions *suppressions, const char *text) {
+    static const char prefix[] = "leak:";
+    for (const char *line = suppressions->text; *line;) {
+        size_t length = strcspn(line, "\n");
+        if (strncmp(line, prefix, sizeof prefix - 1) == 0 && !is_end(line[sizeof prefix - 1]) &&
+            leak_pattern_matches(line + sizeof prefix - 1, text)) {
+            return true;
+        }
+        line += length + (line[length] == '\n');
+    }
+    return false;
+}
+
+static bool frame_matches(struct suppressions *suppressions, uint64_t frame) {
+    const struct live_block *known = live_table_find(&suppressions->known, (uintptr_t)frame);
+    if (known || !stack_frame_module(frame)) {
+        return known && known->size;
+    }
+    const struct module *module = module_at(stack_frame_module(frame));
+    struct live_block verdict = {.address = (uintptr_t)frame};
+    struct symbol symbol;
+    char path[PATH_SIZE];
+    symbol_file_path(module, path, sizeof path);
+    verdict.size = any_matches(suppressions, path) ||
+                   (symbol_find(module, stack_frame_address(frame) - 1, &symbol) &&
+                    any_matches(suppressions, symbol.name));
+    live_table_put(&suppressions->known, &verdict);
+    return verdict.size;
+}
+
+static bool site_matches(struct suppressions *suppressions, const struct site *site) {
+    const struct live_block *known = live_table_find(&suppressions->known, (uintptr_t)site);
+    if (known) {
+        return known->size;
+    }
+    struct live_block verdict = {.address = (uintptr_t)site};
+    for (unsigned i = 0; i < site->frame_count && !verdict.size; i++) {
+        verdict.size = frame_matches(suppressions, site->frames[i]);
+    }
+    live_table_put(&suppressions->known, &verdict);
+    return verdict.size;
+}
+
+PRIM_COLD bool leak_suppress(struct leak_graph *graph, const char *path) {
+    struct text_file file;
+    char *text = text_file_open(&file, path) ? memory_map(FILE_SIZE_MAX) : NULL;
+    if (!text) {
+        return false;
+    }
+    int byte;
+    for (size_t i = 0; (byte = text_file_byte(&file)) != TEXT_FILE_END && i < FILE_SIZE_MAX - 1;) {
+        text[i++] = (char)byte;
+    }
+    text_file_close(&file);
+    struct suppressions suppressions = {.text = text};
+    for (size_t i = 0; i < graph->count; i++) {
+        struct leak_block *block = &graph->blocks[i];
+        if (block->state < LEAK_IGNORED && site_matches(&suppressions, block->site)) {
+            leak_graph_follow_block(graph, block, LEAK_IGNORED);
+        }
+    }
+    live_table_empty(&suppressions.known);
+    memory_unmap(text, FILE_SIZE_MAX);
+    return true;
+}

@@ -1,0 +1,161 @@
+"""The leak checker against LeakSanitizer on small programs (tests/leaks), and what it takes from
+its user: strictness, suppressions, blocks to be ignored, the report's file, the exit status."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+import pprof
+from harness import require
+
+SOURCES = pathlib.Path(__file__).resolve().parents[1] / "leaks"
+LEAKED = 23
+
+
+def sum_of(errors):
+    """(bytes, blocks) that a report of ours says leaked."""
+    found = re.search(r"(\d+) bytes? in (\d+) blocks? leaked", errors)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def sanitizer_sum_of(errors):
+    found = re.search(r"SUMMARY: LeakSanitizer: (\d+) byte\(s\) leaked in (\d+) allocation", errors)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """Each program plainly and with LeakSanitizer, and the plugin."""
+    directory = tmp_path_factory.mktemp("leaks")
+    common = ["-O1", "-g", "-fno-builtin", "-pthread"]
+    for kind, options in (("plain", []), ("sanitized", ["-fsanitize=leak"])):
+        for compiler, source in (("gcc", "programs.c"), ("g++", "containers.cc")):
+            target = directory / f"{source.split('.')[0]}_{kind}"
+            subprocess.run([compiler, *common, *options, SOURCES / source, "-o", target, "-ldl"],
+                           check=True, timeout=120)
+    subprocess.run(["gcc", *common, "-shared", "-fPIC", SOURCES / "plugin.c", "-o",
+                    directory / "plugin.so"], check=True, timeout=60)
+    return directory
+
+
+@pytest.fixture
+def check(harness, built):
+    """Runs a case under the leak checker; returns its status and what it says."""
+
+    def run(case, choice="normal", program="programs_plain", **changes):
+        settings = {"PRIMALLOC_LEAK_CHECK": choice, "LEAKS_PLUGIN": str(built / "plugin.so")}
+        result = harness.run_preloaded([built / program, *case.split()],
+                                       changes={**settings, **changes}, check=False)
+        return result.returncode, result.stderr.decode()
+
+    return run
+
+
+@pytest.mark.parametrize("program", ["programs", "containers"])
+def test_verdicts_are_those_of_leak_sanitizer(harness, built, check, program):
+    cases = harness.run([built / f"{program}_plain"]).stdout.decode().split()
+    assert len(cases) >= 9
+    differences, leaking = [], 0
+    for case in cases:
+        status, errors = check(case, program=f"{program}_plain")
+        environment = harness.environment(LEAKS_PLUGIN=str(built / "plugin.so"))
+        theirs = harness.run([built / f"{program}_sanitized", case], environment=environment,
+                             check=False)
+        expected = sanitizer_sum_of(theirs.stderr.decode())
+        if case == "empty_lost":
+            expected = (0, 1)  # it counts one byte for none
+        leaking += expected[1] > 0
+        if sum_of(errors) != expected or status != (LEAKED if expected[1] else 0):
+            differences.append((case, status, sum_of(errors), expected))
+    assert not differences and 3 <= leaking < len(cases)
+
+
+def test_the_report_names_the_place(check):
+    status, errors = check("list_lost")
+    assert status == LEAKED
+    assert re.search(r"^48 bytes in 1 block, which hold 192 bytes in 4 blocks more, allocated at\n"
+                     r"    0x[0-9a-f]+ make \(.*programs_plain\+0x[0-9a-f]+\)\n"
+                     r"    0x[0-9a-f]+ make_list ", errors, re.MULTILINE)
+
+
+def test_what_is_asked_for_can_be_less_or_more(check):
+    assert check("inner_kept", "normal")[0] == 0
+    status, errors = check("inner_kept", "strict")
+    assert status == LEAKED and "to which only inner pointers lead" in errors
+    assert check("kept_in_global", "strict")[0] == 0
+    assert check("lost", "off") == (0, "")
+    assert check("lost", "minimal")[0] == LEAKED
+
+
+def test_the_exit_status_is_the_users(check):
+    assert check("lost", PRIMALLOC_LEAK_EXIT="7")[0] == 7
+    status, errors = check("lost", PRIMALLOC_LEAK_EXIT="0")
+    assert status == 0 and sum_of(errors) == (48, 1)
+
+
+def test_output_is_not_lost(harness, built):
+    """The status changes while the process is ending, and buffers are still written."""
+    settings = {"PRIMALLOC_LEAK_CHECK": "normal"}
+    result = harness.run_preloaded([built / "programs_plain", "lost"], changes=settings,
+                                   check=False)
+    assert result.returncode == LEAKED
+    listed = harness.run_preloaded([built / "programs_plain"], changes=settings)
+    assert listed.stdout.decode().split()[0] == "kept_in_global"
+
+
+def test_suppressions(harness, check):
+    rules = harness.directory / "suppressed"
+    for text, status in (("leak:make_li*t\n", 0), ("# nothing\nleak:^make$\n", 0),
+                         ("leak:programs_plain\n", 0), ("leak:other\n", LEAKED),
+                         ("leak:\n#leak:make\n", LEAKED)):
+        rules.write_text(text)
+        assert check("list_lost", PRIMALLOC_LEAK_SUPPRESS=str(rules))[0] == status, text
+    status, errors = check("lost", PRIMALLOC_LEAK_SUPPRESS="/nonexistent")
+    assert status == LEAKED
+    assert "primalloc: leak check: cannot read /nonexistent\n" in errors
+
+
+def test_the_reports_file(harness, check):
+    path = harness.directory / "leaks.pb.gz"
+    check("list_lost", PRIMALLOC_LEAK_REPORT=str(path))
+    report = pprof.Profile(path)
+    assert report.types == pprof.LEAK_VIEWS and report.shown == "leaked_space"
+    assert report.facts["format"] == "primalloc-leaks 1" and report.period == 1
+    totals = {view: report.total(view) for view, _ in pprof.LEAK_VIEWS}
+    assert totals == {"leaked_objects": 1, "leaked_space": 48, "held_objects": 4,
+                      "held_space": 192, "indirect_objects": 4, "indirect_space": 192}
+    assert all(sample.labels["kind"] == "lost" for sample in report.samples)
+    assert re.fullmatch(r"\d+ \d+", report.facts["reachable"])
+
+
+def test_programs_that_ask_for_themselves(harness, fixtures):
+    program = fixtures("leak_calls.c")
+    settings = {"PRIMALLOC_LEAK_CHECK": "normal"}
+    result = harness.run_preloaded([program], changes=settings, check=False)
+    assert result.stdout.decode().split() == ["0", "1", "1", "1"]
+    assert result.returncode == LEAKED
+    result = harness.run_preloaded([program])
+    assert result.stdout.decode().split() == ["-1", "-1", "-1", "-1"]
+
+
+def test_many_threads_are_stopped(harness, fixtures):
+    result = harness.run_preloaded([fixtures("leak_threads.c"), 100],
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    assert result.stdout == b"0\n0\n0\n" and b"could not be stopped" not in result.stderr
+
+
+def test_a_traced_program_says_what_it_could_not_see(harness, built):
+    require("strace")
+    command = ["strace", "-f", "-o", "/dev/null", built / "programs_plain", "on_thread_stack"]
+    result = harness.run_preloaded(command, changes={"PRIMALLOC_LEAK_CHECK": "normal"},
+                                   check=False)
+    assert b"could not be stopped" in result.stderr
+
+
+def test_real_programs_end_as_always(harness):
+    for command in (["/usr/bin/python3", "-c", "print(1)"], ["ls", "/"], ["sh", "-c", "echo 1"]):
+        result = harness.run_preloaded(command, changes={"PRIMALLOC_LEAK_CHECK": "normal",
+                                                         "PRIMALLOC_LEAK_EXIT": "0"})
+        assert result.stdout
