@@ -37,7 +37,7 @@ static void grow(void) {
     }
     table.buckets = buckets;
     table.bucket_count = count;
-    for (size_t i = 0; i < old_count; i++) {
+    for (size_t i = 0; old && i < old_count; i++) {
         while (old[i]) {
             struct check_record *record = old[i];
             struct check_record **bucket = bucket_of(record->block);
