@@ -244,7 +244,7 @@ static bool add_chunk(struct arena *arena, size_t block_size) {
 }
 
 static void *allocate_in_chunk(struct arena *arena, const struct arena_fit *fit) {
-    size_t bytes = size_classes[fit->object_class].size;
+    size_t bytes = size_classes[fit->object_class].size - fit->shift;
     for (;;) {
         lock_acquire(&arena->lock, LOCK_ARENA);
         bool is_allowed = may_have(arena, bytes);
@@ -345,7 +345,6 @@ void arena_release(void *block) {
     }
     bool is_unused = false;
     lock_acquire(&arena->lock, LOCK_ARENA);
-    size_t bytes = place.chunk ? arena_chunk_block_size(place.chunk, place.granule) : place.usable;
     if (place.chunk) {
         bool is_empty = arena_chunk_give_back(arena, place.chunk, place.granule);
         is_unused = is_empty && place.chunk->previous;
@@ -355,7 +354,7 @@ void arena_release(void *block) {
     } else {
         unlink_large(arena, place.span);
     }
-    bool is_last = uncount(arena, bytes, 1);
+    bool is_last = uncount(arena, place.usable, 1);
     lock_release(&arena->lock, LOCK_ARENA);
     if (is_unused) {
         free_chunk(place.chunk);
@@ -411,9 +410,9 @@ void *arena_reallocate(void *block, size_t size) {
     if (!found.chunk && resize_large(&found, size)) {
         return block;
     }
-    void *target = found.arena->block_end
-                       ? allocate(size)
-                       : arena_allocate(found.arena, (struct arena_request){.size = size}, NULL);
+    bool leaves = found.arena->block_end || load_relaxed(&found.arena->is_deleted);
+    void *target = leaves ? allocate(size)
+                          : arena_allocate(found.arena, (struct arena_request){.size = size}, NULL);
     if (target) {
         memcpy(target, block, bits_min(found.usable, size));
         release(block); /* by the front door, where calls are counted */

@@ -55,7 +55,9 @@ struct arena_chunk {
     uint32_t next_granule;        /* (lock: ARENA) the first one never carved */
     uint32_t used_count;          /* (lock: ARENA) live blocks */
     uint32_t touched_granule;     /* (lock: ARENA) the first one that no life of it carved */
-    uint8_t map[]; /* (lock: ARENA) 0, or the class of the block that begins here, and ARENA_USED */
+    uint8_t map[]; /* (lock: ARENA) 0, or the class of the block that begins here, and ARENA_USED;
+                      in the second granule of a live block: how far behind the first one's start
+                      its pointer lies, which only alignment at an offset asks for */
 };
 
 struct arena_block { /* while it is free */
@@ -132,8 +134,8 @@ void *arena_allocate(struct arena *arena, struct arena_request request, bool *is
 /* For any pointer into slices with CLASS_ARENA; such that are no blocks count as foreign. */
 void arena_release(void *block);
 size_t arena_usable_size(const void *block);
-void *arena_reallocate(void *block, size_t size);
-bool arena_expand(void *block, size_t size); /* in place, or false */
+void *arena_reallocate(void *block, size_t size); /* a deleted arena's moves to the default heap */
+bool arena_expand(void *block, size_t size);      /* in place, or false */
 
 /* The arena of a live block, of any pointer; NULL if it belongs to none that has a name. */
 struct arena *arena_of(const void *block);

@@ -75,7 +75,8 @@ bool arena_chunk_fit(const struct arena *arena, const struct arena_request *requ
     fit->shift = (0 - request->offset) & (bits_min(alignment, ARENA_GRANULE) - 1);
     fit->alignment = bits_max(alignment, ARENA_GRANULE);
     fit->residue = (0 - request->offset - fit->shift) & (alignment - 1);
-    size_t size = bits_max(request->size + fit->shift, ARENA_GRANULE);
+    size_t least = fit->shift ? 2 * ARENA_GRANULE : ARENA_GRANULE; /* see arena_chunk.map */
+    size_t size = bits_max(request->size + fit->shift, least);
     if (size > most) {
         return false;
     }
@@ -152,6 +153,9 @@ static unsigned filled_class(const struct arena *arena, unsigned object_class) {
 
 PRIM_INLINE void *use(struct arena_chunk *chunk, size_t granule, const struct arena_fit *fit) {
     chunk->map[granule] = (uint8_t)(fit->object_class | ARENA_USED);
+    if (PRIM_UNLIKELY(fit->shift)) {
+        chunk->map[granule + 1] = (uint8_t)fit->shift;
+    }
     chunk->used_count++;
     return (void *)(arena_chunk_address(chunk, granule) + fit->shift);
 }
@@ -202,11 +206,15 @@ void *arena_chunk_take(struct arena *arena, const struct arena_fit *fit) {
 
 size_t arena_chunk_find(const struct arena_chunk *chunk, const void *pointer) {
     size_t granule = ((uintptr_t)pointer - (uintptr_t)chunk) / ARENA_GRANULE;
-    bool is_inside = granule >= chunk->first_granule && granule < chunk->granule_count;
-    return is_inside && chunk->map[granule] & ARENA_USED ? granule : 0;
+    bool is_block = granule >= chunk->first_granule && granule < chunk->granule_count &&
+                    chunk->map[granule] & ARENA_USED;
+    return is_block && (uintptr_t)pointer == arena_chunk_block(chunk, granule) ? granule : 0;
 }
 
 bool arena_chunk_give_back(struct arena *arena, struct arena_chunk *chunk, size_t granule) {
+    if (PRIM_UNLIKELY(arena_chunk_shift(chunk, granule))) {
+        chunk->map[granule + 1] = 0;
+    }
     push(arena, chunk, granule, chunk->map[granule] & ~(unsigned)ARENA_USED);
     if (--chunk->used_count > 0) {
         return false;

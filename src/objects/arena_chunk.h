@@ -34,7 +34,7 @@ void *arena_chunk_take(struct arena *arena, const struct arena_fit *fit);
 /* The chunk that a free block or a live one lies in: any but a large one. */
 struct arena_chunk *arena_chunk_of(const void *block);
 
-/* The granule of the live block that the pointer is in the first granule of; 0 if there is none. */
+/* The granule of the live block that the pointer is the start of; 0 if there is none. */
 size_t arena_chunk_find(const struct arena_chunk *chunk, const void *pointer);
 
 PRIM_INLINE uintptr_t arena_chunk_address(const struct arena_chunk *chunk, size_t granule) {
@@ -43,6 +43,16 @@ PRIM_INLINE uintptr_t arena_chunk_address(const struct arena_chunk *chunk, size_
 
 PRIM_INLINE size_t arena_chunk_block_size(const struct arena_chunk *chunk, size_t granule) {
     return size_classes[chunk->map[granule] & ~(unsigned)ARENA_USED].size;
+}
+
+/* Bytes that a live block's pointer lies behind the granule that it begins in. */
+PRIM_INLINE size_t arena_chunk_shift(const struct arena_chunk *chunk, size_t granule) {
+    return arena_chunk_block_size(chunk, granule) > ARENA_GRANULE ? chunk->map[granule + 1] : 0;
+}
+
+/* The pointer to a live block that the program has. */
+PRIM_INLINE uintptr_t arena_chunk_block(const struct arena_chunk *chunk, size_t granule) {
+    return arena_chunk_address(chunk, granule) + arena_chunk_shift(chunk, granule);
 }
 
 /* The live block ends. True if it was the chunk's last: then the chunk has no block at all anymore,

@@ -68,8 +68,8 @@ bool arena_visit_areas(struct arena *arena, arena_area_visitor *visitor, void *a
 static bool visit_chunk(struct arena_chunk *chunk, arena_block_visitor *visitor, void *argument) {
     size_t granule = arena_chunk_next_used(chunk, 0);
     while (granule) {
-        void *block = (void *)arena_chunk_address(chunk, granule);
-        size_t size = arena_chunk_block_size(chunk, granule);
+        void *block = (void *)arena_chunk_block(chunk, granule);
+        size_t size = arena_chunk_block_size(chunk, granule) - arena_chunk_shift(chunk, granule);
         granule = arena_chunk_next_used(chunk, granule + 1);
         if (!visitor(block, size, argument)) {
             return false;

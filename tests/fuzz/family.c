@@ -53,7 +53,7 @@ static void call_calloc(struct player *player) {
 static bool resized(struct player *player, size_t index, unsigned char *fresh, size_t size) {
     struct block *block = &player->blocks[index];
     if (!fresh) {
-        if (!block->is_orphan) shadow_may_fail(player, size, 1, block->heap);
+        shadow_may_fail(player, size, 1, block->heap);
         return false; /* it is as it was, and will be looked at when it is freed */
     }
     shadow_check(player, block, fresh, size < block->size ? size : block->size);

@@ -107,7 +107,7 @@ static void call_heap_realloc(struct player *player) {
     errno = 0;
     unsigned char *start = prim_heap_realloc(heap->name, old.start, size);
     if (!start) {
-        if (!old.is_orphan) shadow_may_fail(player, size, 1, heap->name);
+        shadow_may_fail(player, size, 1, heap->name);
         return;
     }
     shadow_check(player, &old, start, size < old.size ? size : old.size);
@@ -118,8 +118,7 @@ static void call_heap_realloc(struct player *player) {
                                         .size = size,
                                         .alignment = alignment,
                                         .heap = heap->name,
-                                        .origin = heap->name ? FROM_HEAP : FROM_MALLOC,
-                                        .is_orphan = old.is_orphan});
+                                        .origin = heap->name ? FROM_HEAP : FROM_MALLOC});
 }
 
 static void call_heap_text(struct player *player) {
@@ -163,10 +162,8 @@ static void call_heap_counts(struct player *player) {
     struct prim_heap_counts counts;
     prim_heap_counts(heap->name, &counts);
     size_t bytes;
-    bool is_exact;
-    size_t blocks = shadow_heap_blocks(player, heap->name, &bytes, &is_exact);
-    if (counts.blocks != blocks || counts.bytes < bytes || (is_exact && counts.bytes != bytes) ||
-        counts.peak_bytes < bytes) {
+    size_t blocks = shadow_heap_blocks(player, heap->name, &bytes);
+    if (counts.blocks != blocks || counts.bytes != bytes || counts.peak_bytes < bytes) {
         finding(player, "heap %p counts %zu blocks of %zu bytes, not %zu of %zu",
                 (void *)heap->name, counts.blocks, counts.bytes, blocks, bytes);
     }
@@ -183,8 +180,7 @@ static bool see_block(const prim_heap_t *heap, void *start, size_t size, void *a
     visit->bytes += size;
     for (size_t i = 0; i < visit->player->count; i++) {
         const struct block *block = &visit->player->blocks[i];
-        if (block->heap == heap && block->start >= (unsigned char *)start &&
-            block->start + block->usable == (unsigned char *)start + size) {
+        if (block->heap == heap && block->start == start && block->usable == size) {
             return true;
         }
     }
@@ -208,10 +204,8 @@ static void call_heap_visit(struct player *player) {
     prim_heap_visit_blocks(heap->name, see_block, &visit);
     prim_heap_visit_areas(heap->name, see_area, &areas);
     size_t bytes;
-    bool is_exact;
-    size_t blocks = shadow_heap_blocks(player, heap->name, &bytes, &is_exact);
-    if (visit.blocks != blocks || areas.blocks != blocks || visit.bytes < bytes ||
-        (is_exact && visit.bytes != bytes)) {
+    size_t blocks = shadow_heap_blocks(player, heap->name, &bytes);
+    if (visit.blocks != blocks || areas.blocks != blocks || visit.bytes != bytes) {
         finding(player, "heap %p shows %zu blocks of %zu bytes, %zu in areas, and has %zu of %zu",
                 (void *)heap->name, visit.blocks, visit.bytes, areas.blocks, blocks, bytes);
     }

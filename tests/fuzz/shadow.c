@@ -158,28 +158,23 @@ struct block shadow_take(struct player *player, size_t index) {
     return block;
 }
 
-size_t shadow_heap_blocks(struct player *player, prim_heap_t *heap, size_t *bytes, bool *is_exact) {
+size_t shadow_heap_blocks(struct player *player, prim_heap_t *heap, size_t *bytes) {
     size_t count = 0;
     *bytes = 0;
-    *is_exact = true;
     for (size_t i = 0; i < player->count; i++) {
         if (player->blocks[i].heap == heap) {
             count++;
             *bytes += player->blocks[i].usable;
-            size_t alignment = player->blocks[i].alignment;
-            *is_exact = *is_exact && (alignment == 8 || alignment == 16);
         }
     }
     return count;
 }
 
 void shadow_heap_ends(struct player *player, prim_heap_t *heap, bool blocks_stay) {
-    bool may_fail = shadow_heap_may_fail(player, heap);
     for (size_t i = player->count; i > 0; i--) {
         struct block *block = &player->blocks[i - 1];
         if (block->heap == heap && blocks_stay) {
             block->heap = NULL;
-            block->is_orphan = may_fail;
         } else if (block->heap == heap) {
             shadow_take(player, i - 1);
         }

@@ -21,8 +21,7 @@ struct block {
     prim_heap_t *heap; /* NULL: the default heap */
     uint64_t tag;      /* its content follows from it */
     enum origin origin;
-    bool is_array;  /* of operator new[] */
-    bool is_orphan; /* of a deleted heap that could run out of memory: it still can */
+    bool is_array; /* of operator new[] */
 };
 
 struct heap {
@@ -88,9 +87,8 @@ void shadow_check_zero(struct player *player, const unsigned char *start, size_t
 /* Takes a block out of the table, checked; the copy is what is to be freed. */
 struct block shadow_take(struct player *player, size_t index);
 
-/* The blocks of a heap: how many, their bytes, and whether the heap counts as many: of one that was
- * aligned it also counts what lies before. And what becomes of them at the heap's end. */
-size_t shadow_heap_blocks(struct player *player, prim_heap_t *heap, size_t *bytes, bool *is_exact);
+/* The blocks of a heap: how many, and their bytes. And what becomes of them at the heap's end. */
+size_t shadow_heap_blocks(struct player *player, prim_heap_t *heap, size_t *bytes);
 void shadow_heap_ends(struct player *player, prim_heap_t *heap, bool blocks_stay);
 
 /* Whether a block may be given to realloc: one of operator new only where misuse is forgiven. */

@@ -33,13 +33,17 @@ static void check_arena(struct arena *arena) {
         while (at < chunk->next_granule) {
             unsigned object_class = chunk->map[at] & ~(unsigned)ARENA_USED;
             assert_true(object_class >= CLASS_OF_16 && object_class <= arena->class_last);
+            size_t end = at + size_classes[object_class].size / ARENA_GRANULE;
             if (chunk->map[at] & ARENA_USED) {
                 used++;
                 live_bytes += size_classes[object_class].size;
+                if (at + 1 < end && chunk->map[at + 1]) { /* the pointer lies within the granule */
+                    assert_true(chunk->map[at + 1] < ARENA_GRANULE);
+                    live_bytes -= chunk->map[++at];
+                }
             } else {
                 free_by_class[object_class]++;
             }
-            size_t end = at + size_classes[object_class].size / ARENA_GRANULE;
             while (++at < end) {
                 assert_int_equal(chunk->map[at], 0);
             }
