@@ -5,7 +5,7 @@ DESTDIR ?=
 BUILD   := $(CURDIR)/build
 
 .DEFAULT_GOAL := all
-.PHONY: all library tool amalgamation deb bootstrap demo test bench large graphs check prove docs format install clean help
+.PHONY: all library tool amalgamation deb bootstrap demo test bench large heaps graphs check prove docs format install clean help
 
 all: library tool ## build the library and the command-line tool
 	@tools/summary
@@ -37,6 +37,11 @@ large: ## large memory: what is to be reached, and what every allocator reaches
 	@tools/bootstrap build bench
 	@$(MAKE) --no-print-directory all
 	@bench/large $(LARGE_OPTIONS)
+
+heaps: ## heaps of one's own and the statistics' snapshot: what they cost
+	@tools/bootstrap build bench
+	@$(MAKE) --no-print-directory all
+	@bench/heaps $(HEAPS_OPTIONS)
 
 graphs: ## draw the classic pictures of t-test1
 	@tools/bootstrap build bench
