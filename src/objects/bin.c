@@ -38,7 +38,7 @@ void bin_grow(struct thread_cache *cache, unsigned object_class) {
     unsigned wanted = capacity ? capacity * 2 : bin_capacity_start(cache, object_class);
     unsigned allowed = (unsigned)bits_min(wanted, capacity_limit(cache, object_class));
     size_t growth = (size_t)(allowed - capacity) * size_classes[object_class].size;
-    if (allowed > capacity && cache->capacity_bytes + growth <= thread_cache_budget()) {
+    if (allowed > capacity && cache->capacity_bytes + growth <= thread_cache_budget(cache)) {
         bin_set_capacity(cache, object_class, allowed);
     }
 }

@@ -9,7 +9,8 @@
 #include "pages/page_heap.h"
 
 enum {
-    WHOLE_LIST_SIZE = 2048,     /* slabs of blocks up to this size give their list uncut */
+    WHOLE_LIST_SIZE = 2048,     /* slabs of blocks up to this size give their list uncut ... */
+    WHOLE_LIST_MOST = 4,        /* ... if it has at most so many times what is wanted */
     CARVE_SIZE_MAX = 16 * 1024, /* bytes of fresh blocks taken at once beyond the page */
     RUN_MAX = 32,               /* runs of blocks returned under one lock */
 };
@@ -27,6 +28,11 @@ void slab_initialise(unsigned wanted) {
 unsigned slab_current_shard(void) {
     unsigned count = load_relaxed(&shard_count);
     return count == 1 ? 0 : machine_processor() % count;
+}
+
+/* Whether one thread has been enough so far: it gets more than it wants, there is nobody else. */
+static bool is_for_one(void) {
+    return load_relaxed(&shard_count) == 1;
 }
 
 /* Moves count blocks from the slab's free list to *list, which ends with NULL. */
@@ -54,7 +60,8 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
     for (unsigned i = 0; i < BUCKET_COUNT; i++) {
         struct span *slab = set->buckets[refill_order[i]];
         if (slab) {
-            bool whole = size_classes[object_class].size <= WHOLE_LIST_SIZE;
+            bool whole = size_classes[object_class].size <= WHOLE_LIST_SIZE &&
+                         (is_for_one() || slab->free_count <= wanted * WHOLE_LIST_MOST);
             uint32_t count =
                 whole ? slab->free_count : (uint32_t)bits_min(wanted, slab->free_count);
             take_blocks(set, slab, count, list);
@@ -77,7 +84,8 @@ static unsigned carve(struct slab_set *set, unsigned object_class, unsigned want
     uint32_t room = size_classes[object_class].capacity - slab->carved_count;
     uintptr_t start = slab->address + slab->carved_count * size;
     uintptr_t page_end = bits_round_up(start + size, memory_page_size());
-    size_t bytes = bits_max(page_end - start, bits_min(wanted * size, CARVE_SIZE_MAX));
+    size_t least = is_for_one() ? page_end - start : size;
+    size_t bytes = bits_max(least, bits_min(wanted * size, CARVE_SIZE_MAX));
     uint32_t count = (uint32_t)bits_min(room, bytes / size);
     *first = (char *)start;
     slab->carved_count = (uint16_t)(slab->carved_count + count);

@@ -24,9 +24,11 @@ enum {
     REFILL_GROWTH_SIZE = 4096,      /* bins of greater blocks grow when they run over only */
     COLLECT_INTERVAL = 64,          /* slow events between collections; a power of two */
     COLLECT_CLASSES = 8,            /* bins visited by one collection */
-    PRESSED_DIVISOR = 8,            /* of its budget remains above the soft limit */
-    PRESSED_INTERVAL = 4096,        /* slow events between purges of slabs above it */
-    PURGE_INTERVAL = 256,           /* slow events between looks at the clock; a power of two */
+    BUDGET_START = 16 << 10,        /* bytes that a new thread's bins may hold ... */
+    EVENTS_DIVISOR = 16,     /* ... and by how much they may hold more: its slow events squared */
+    PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
+    PRESSED_INTERVAL = 4096, /* slow events between purges of slabs above it */
+    PURGE_INTERVAL = 256,    /* slow events between looks at the clock; a power of two */
 };
 
 static struct thread_cache empty_cache; /* (const) all zero */
@@ -53,10 +55,15 @@ static struct {
 } caches;
 
 /* Bytes that the capacities of one thread may add up to: half of what it may hold, because a bin
- * holds its capacity twice, in head and spare. */
-size_t thread_cache_budget(void) {
+ * holds its capacity twice, in head and spare. One of many has to earn it: most sleep, and what a
+ * sleeping thread keeps is lost to the others. */
+size_t thread_cache_budget(const struct thread_cache *cache) {
     unsigned count = load_relaxed(&caches.count);
     size_t part = bits_min(options.cache_thread, options.cache_total / (count ? count : 1)) / 2;
+    if (count > 1) {
+        uint64_t earned = (uint64_t)cache->slow_events * cache->slow_events / EVENTS_DIVISOR;
+        part = bits_min(part, BUDGET_START + earned);
+    }
     return limits_are_pressed() ? part / PRESSED_DIVISOR : part;
 }
 
@@ -82,7 +89,7 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class)
  * budget, because more threads came, gives all of the bin back. */
 static void collect_bin(struct thread_cache *cache, unsigned object_class) {
     unsigned half = cache->capacity[object_class] / 2;
-    if (cache->capacity_bytes > thread_cache_budget()) {
+    if (cache->capacity_bytes > thread_cache_budget(cache)) {
         bin_flush(cache, object_class);
         bin_set_capacity(cache, object_class, half);
     } else if (cache->spare[object_class]) {

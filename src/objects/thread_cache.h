@@ -94,7 +94,7 @@ void thread_cache_poke(void);
 void thread_cache_fill_table(struct thread_cache *cache);
 
 /* Bytes that the capacities of one thread may add up to. */
-size_t thread_cache_budget(void);
+size_t thread_cache_budget(const struct thread_cache *cache);
 
 /* A slow event: collects every so many times. */
 void thread_cache_note_event(struct thread_cache *cache);

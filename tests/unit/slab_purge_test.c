@@ -254,7 +254,7 @@ static void test_shards_steal(void **state) {
     drop_chosen(is_but_a_few);
     assert_int_equal(slab_purge(true), 4 * 4096);
     struct slab_totals before = totals();
-    unsigned count = hold(&holder, 1, 1);
+    unsigned count = hold(&holder, 1, 256);
     const struct span *slab = span_of_block(holder.blocks[holder.count - 1]);
     assert_int_equal(load_relaxed(&slab->shard), 1);
     assert_int_equal(slab->asleep_count, 64);
