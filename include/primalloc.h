@@ -217,6 +217,23 @@ typedef void prim_error(int error, const char *message, void *context);
  * Errors: none. */
 void prim_error_set(prim_error *error, void *context);
 
+/* == Deferred free ==
+ * A program can free large structures lazily: it keeps what is to be freed in a list of its own and
+ * frees a portion of it whenever it is called.
+ * Threads: any. */
+
+/* Is called by allocating threads: when a thread's own blocks of a size are used up, and for large
+ * blocks; and with force when memory runs out. heartbeat counts the calls in the process. It frees
+ * as much as it likes, with force all it can, and returns whether it freed anything: forced, the
+ * allocation is tried again as long as it does. No lock of ours is held, but the program's and
+ * libc's may be: it should take none that is held around malloc. It may allocate; it is not called
+ * again inside itself, nor by a thread at its end. Several threads may be inside at a time. */
+typedef bool prim_deferred_free(bool force, uint64_t heartbeat, void *context);
+
+/* Says who frees; NULL: nobody. Calls under way in other threads may still end later.
+ * Errors: none. */
+void prim_deferred_free_set(prim_deferred_free *function, void *context);
+
 /* == Statistics ==
  * Where the memory is. Taken without stopping any thread, for a few hundred microseconds; costs
  * malloc and free nothing. Exact while no thread is inside the library; else each figure was

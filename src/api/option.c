@@ -1,8 +1,10 @@
-/* option.c - the program's way to the options: the same table as the environment's. */
+/* option.c - the program's way to the options, by the same table as the environment's; and which
+ * functions of the program are called. */
 #include <errno.h>
 #include <string.h>
 
 #include "objects/complaint.h"
+#include "objects/deferred_free.h"
 #include "objects/heap.h"
 #include "os/process.h"
 #include "primalloc.h"
@@ -120,4 +122,8 @@ PRIM_EXPORT void prim_output_set(prim_output *output, void *context) {
 
 PRIM_EXPORT void prim_error_set(prim_error *error, void *context) {
     complaint_set_function(error, context);
+}
+
+PRIM_EXPORT void prim_deferred_free_set(prim_deferred_free *function, void *context) {
+    deferred_free_set(function, context);
 }

@@ -9,6 +9,7 @@
 #include "objects/arena.h"
 #include "objects/call_counts.h"
 #include "objects/complaint.h"
+#include "objects/deferred_free.h"
 #include "objects/foreign.h"
 #include "objects/hardened.h"
 #include "objects/hardened_slab.h"
@@ -79,11 +80,12 @@ PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class) {
 PRIM_COLD bool make_room(void) {
     struct thread_cache *cache = thread_cache_own();
     size_t before = page_heap_free_bytes();
+    bool has_freed = deferred_free_beat(true);
     if (cache) {
         thread_cache_flush(cache);
     }
     slab_trim();
-    return page_heap_free_bytes() > before ||
+    return has_freed || page_heap_free_bytes() > before ||
            (cache && thread_cache_is_only() && address_map_abandon());
 }
 
@@ -106,6 +108,7 @@ static void *allocate_unsampled(struct thread_cache *cache, unsigned object_clas
 static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t size,
                                                size_t alignment) {
     heap_ensure();
+    deferred_free_beat(false);
     struct thread_cache *cache = thread_cache_own();
     void *block = NULL;
     if (sampler_was_started()) {
@@ -135,6 +138,7 @@ static void *allocate_small(size_t size) {
 
 static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *is_zero) {
     heap_ensure();
+    deferred_free_beat(false);
     void *block;
     do {
         block = large_allocate(size, alignment, is_zero);

@@ -33,7 +33,7 @@ FOLLOWED = {
 NOT_FOLLOWED = {"current_handler", "new_failed", "complain", "arena_release", "sampler_allocate",
                 "sampler_end", "sampler_placed_size", "sampler_release_placed", "begin",
                 "watcher_allocate", "watcher_reallocate", "watcher_release", "watcher_usable_size",
-                "machine_processor", "read_clock"}
+                "machine_processor", "read_clock", "deferred_free_call"}
 # They end the process or report a defect of ours: how deep they are is of no consequence.
 LAST_WORDS = {"assert_failed"}
 
