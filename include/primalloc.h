@@ -494,6 +494,32 @@ typedef bool prim_heap_block_visitor(const prim_heap_t *heap, void *block, size_
 bool prim_heap_visit_areas(prim_heap_t *heap, prim_heap_area_visitor *visitor, void *argument);
 bool prim_heap_visit_blocks(prim_heap_t *heap, prim_heap_block_visitor *visitor, void *argument);
 
+/* == Thread tags ==
+ * Memory attributed to a part of the program. While a tag is in force, what the calling thread
+ * allocates by malloc and its family, new included, is counted under its name: prim_stats_write
+ * tells of each tag what it tells of a heap, and a profile has it as a label. Who frees a block,
+ * and under which tag, makes no difference; realloc leaves a block under its tag. Heaps of one's
+ * own count for themselves.
+ *
+ * Each call of such a thread takes one lock of the tag's, as with a heap. A block under a tag
+ * belongs to no heap, and is aligned to 16. Under the option hardened, tags count nothing.
+ * Threads: any; each has its own tags, which end with it. A fork's child keeps those of the thread
+ *     that forked. */
+
+/* Puts a tag in force until the prim_tag_pop that belongs to it. 47 characters of the name are kept;
+ * the same name is the same tag, in any thread. NULL or "": no tag, whatever is around.
+ * Errors: false with ENOMEM: memory is out, there are 256 tags, or 32 in force in the thread. The
+ *     one before stays in force then, and this call has its prim_tag_pop all the same. */
+bool prim_tag_push(const char *name);
+
+/* Takes the last tag back; the one before it is in force again. Nothing if there is none.
+ * Errors: none. */
+void prim_tag_pop(void);
+
+/* The name of the tag in force; NULL if there is none. It stays for ever.
+ * Errors: none. */
+const char *prim_tag_current(void);
+
 /* == More than malloc has ==
  * Sizes: bytes, up to PTRDIFF_MAX.
  * Alignment: as malloc's.

@@ -13,6 +13,7 @@
 #include "objects/foreign.h"
 #include "objects/heap.h"
 #include "objects/large.h"
+#include "objects/thread_sampler.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -320,6 +321,11 @@ static void *allocate_large(struct arena *arena, const struct arena_request *req
     return (void *)(span->address + offset);
 }
 
+/* Blocks of tags are sampled as those of the default heap are. */
+static bool is_watched(const struct arena *arena) {
+    return sampler_was_started() && arena->kind == ARENA_TAG;
+}
+
 void *arena_allocate(struct arena *arena, struct arena_request request, bool *is_zero) {
     struct arena_fit fit;
     void *block = arena_chunk_fit(arena, &request, &fit) ? allocate_in_chunk(arena, &fit)
@@ -329,6 +335,9 @@ void *arena_allocate(struct arena *arena, struct arena_request request, bool *is
         errno = ENOMEM;
     } else if (PRIM_UNLIKELY(options_see_every_call()) && !arena->block_end) {
         see_allocation(block, request.size, is_zero ? 0 : arena_usable_size(block));
+    }
+    if (block && is_watched(arena)) {
+        thread_sampler_see_large(block, request.size, request.alignment);
     }
     return block;
 }
@@ -342,6 +351,8 @@ void arena_release(void *block) {
     }
     if (PRIM_UNLIKELY(arena->block_end != NULL)) {
         arena->block_end(block);
+    } else if (is_watched(arena)) {
+        sampler_end(block);
     }
     bool is_unused = false;
     lock_acquire(&arena->lock, LOCK_ARENA);
@@ -408,6 +419,10 @@ void *arena_reallocate(void *block, size_t size) {
         return block;
     }
     if (!found.chunk && resize_large(&found, size)) {
+        if (is_watched(found.arena)) { /* another one, to those who sample */
+            sampler_end(block);
+            thread_sampler_see_large(block, size, 0);
+        }
         return block;
     }
     bool leaves = found.arena->block_end || load_relaxed(&found.arena->is_deleted);

@@ -9,6 +9,7 @@
 #include "objects/hardened.h"
 #include "objects/large.h"
 #include "objects/maintenance.h"
+#include "objects/tag.h"
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
 #include "settings/options.h"
@@ -49,7 +50,8 @@ size_t good_size(size_t size) {
  * behind it, where it grows in place, rather than pass through every class on its way. */
 static void *allocate_moved(size_t old_size, size_t size) {
     enum { GROWING_SIZE_MIN = 32 * 1024 };
-    if (size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size) {
+    bool is_growing = size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size;
+    if (is_growing && !tag_arena()) {
         void *target = large_allocate_growing(size);
         if (target) {
             if (sampler_was_started()) {

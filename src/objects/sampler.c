@@ -189,7 +189,9 @@ PRIM_COLD void *sampler_allocate(uint64_t *random, struct sample sample) {
 PRIM_COLD void sampler_begin_large(uint64_t *random, void *block, struct sample sample) {
     unsigned chosen = choose_users(random, sample.counted_size);
     if (is_anybody_told(chosen)) {
-        span_of_block(block)->is_sampled = true;
+        if (span_class_of(block) == CLASS_LARGE) {
+            span_of_block(block)->is_sampled = true;
+        }
         begin(chosen, block, &sample);
     }
 }

@@ -26,7 +26,8 @@
  * have a mark; a user may also give a block of its own, in slices with CLASS_PLACED. None of these
  * has room in a thread cache, so all come back by the slow door. A large block that realloc makes
  * greater counts as one that ends and one that begins; others keep what they were while they stay.
- * Blocks of first-class heaps are not sampled.
+ * Blocks of first-class heaps are not sampled. Those of tags are, where they are: each that ends is
+ * announced, sampled or not, so end() must bear blocks that it does not know.
  *
  * Users start and stop at any time. A thread takes notice when it next passes the slow door; start
  * sees to it that this is its next allocation of a small block (thread_cache_poke). fork's child
@@ -100,7 +101,7 @@ bool sampler_chooses(uint64_t *random, size_t counted_size);
 /* A block for an allocation that is to be sampled; NULL if it must be served unsampled. */
 void *sampler_allocate(uint64_t *random, struct sample sample);
 
-/* The large block, which is in nobody's hands yet, is sampled. */
+/* The block, large or a tag's, which is in nobody's hands yet, is sampled. */
 void sampler_begin_large(uint64_t *random, void *block, struct sample sample);
 
 /* A sampled block ends. */

@@ -18,6 +18,7 @@
 #include "objects/maintenance.h"
 #include "objects/size_class.h"
 #include "objects/slab.h"
+#include "objects/tag.h"
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
 #include "pages/page_heap.h"
@@ -109,6 +110,10 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
                                                size_t alignment) {
     heap_ensure();
     deferred_free_beat(false);
+    struct arena *arena = tag_arena();
+    if (PRIM_UNLIKELY(arena != NULL)) {
+        return arena_allocate(arena, (struct arena_request){size, alignment, 0}, NULL);
+    }
     struct thread_cache *cache = thread_cache_own();
     void *block = NULL;
     if (sampler_was_started()) {
@@ -139,6 +144,10 @@ static void *allocate_small(size_t size) {
 static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *is_zero) {
     heap_ensure();
     deferred_free_beat(false);
+    struct arena *arena = tag_arena();
+    if (PRIM_UNLIKELY(arena != NULL)) {
+        return arena_allocate(arena, (struct arena_request){size, alignment, 0}, is_zero);
+    }
     void *block;
     do {
         block = large_allocate(size, alignment, is_zero);

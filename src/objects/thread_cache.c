@@ -139,7 +139,7 @@ static PRIM_NOINLINE void collect(struct thread_cache *cache) {
 }
 
 static void show(struct thread_cache *cache) {
-    bool is_hidden = options_see_every_call() || watcher_is_any() || hardened_is_on();
+    bool is_hidden = options_see_every_call() || watcher_is_any() || hardened_is_on() || cache->tag;
     thread_cache_visible = is_hidden ? &empty_cache : cache;
 }
 
@@ -333,6 +333,8 @@ static void end_thread(void *value) {
     own_cache = EXITED;
     thread_cache_visible = &empty_cache;
     thread_cache_flush(cache);
+    cache->tag = 0;
+    cache->tag_depth = 0;
     lock_acquire(&caches.lock, LOCK_CACHES);
     list_remove(&caches.active, cache);
     subtract_relaxed(&caches.count, 1);

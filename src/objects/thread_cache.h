@@ -8,7 +8,8 @@
  * Invariants: room[c] + length of head[c] = capacity[c] for every class in use; a class not yet in
  * use, class 0, CLASS_LARGE and CLASS_ARENA have no head and no room, so that malloc and free of
  * them leave the fast path by the test that they make anyway. While a thread has no cache, or has
- * one but options_see_every_call(), `visible` is the empty cache: all zero, never written.
+ * one but options_see_every_call() or a tag in force (tag.h), `visible` is the empty cache: all
+ * zero, never written.
  *
  * Every class in use costs a page at least, and most processes are tiny. So the process's first
  * cache is young to begin with: its table rounds small sizes up to powers of two. The first
@@ -28,7 +29,10 @@
 #include "base/atomics.h"
 #include "objects/size_class.h"
 
-enum { HEAD_COUNT = BIN_COUNT + SMALL_CLASS_LAST + 1 }; /* the bins, and the second bins */
+enum {
+    HEAD_COUNT = BIN_COUNT + SMALL_CLASS_LAST + 1, /* the bins, and the second bins */
+    TAG_DEPTH_MAX = 32,                            /* tags in force, one within another */
+};
 
 struct thread_sampler;
 struct hardened_cache;
@@ -54,6 +58,10 @@ struct thread_cache {
     size_t capacity_bytes;           /* (owner) sum of capacity * size over the classes */
     uint32_t slow_events;            /* (owner) refills and overflows, drives collection */
     uint32_t visited_class;          /* (owner) where the next collection goes on */
+
+    uint32_t tag_depth;                  /* (owner) pushes not taken back */
+    uint16_t tag;                        /* (owner) in force; 0: none */
+    uint16_t tags_before[TAG_DEPTH_MAX]; /* (owner) what each push found in force */
 
     struct thread_cache *next;     /* (lock: CACHES) in the list of caches, or of unused ones */
     struct thread_cache *previous; /* (lock: CACHES) */

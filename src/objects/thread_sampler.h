@@ -37,7 +37,7 @@ void *thread_sampler_allocate(struct thread_cache *cache, unsigned object_class,
 /* A block that is not sampled; NULL without memory. */
 void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class, size_t alignment);
 
-/* A new large block, or one that realloc made greater: throws, and tells the users. */
+/* A new large block, one that realloc made greater, one of a tag: throws, and tells the users. */
 void thread_sampler_see_large(void *block, size_t size, size_t alignment);
 
 /* Whether the spare list of a counted bin has no room: it holds what head and spare of other bins

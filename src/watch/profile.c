@@ -7,6 +7,7 @@
 
 #include "base/print.h"
 #include "objects/sampler.h"
+#include "objects/tag.h"
 #include "os/lock.h"
 #include "os/machine.h"
 #include "os/output_file.h"
@@ -152,7 +153,8 @@ void profile_record(void *block, size_t size, double weight, const void *caller)
     count = count - own < SITE_FRAMES_MAX ? count - own : SITE_FRAMES_MAX;
     lock_acquire(&profile_lock, LOCK_PROFILE);
     struct live_block live = {.address = (uintptr_t)block,
-                              .site = site_find(&profile.sites, frames + own, count, label, 0),
+                              .site =
+                                  site_find(&profile.sites, frames + own, count, label, tag_now()),
                               .size = size,
                               .weight = weight};
     if (live.site) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "objects/tag.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "os/process.h"
@@ -122,6 +123,7 @@ PRIM_COLD struct profile_file *profile_file_open(const char *path) {
     if (out) {
         gzip_open(&out->gzip, &out->file);
         out->thread_count = thread_label_count();
+        out->tag_count = load_relaxed(&tag_was_used) ? TAG_COUNT_MAX : 0;
         out->facts = print_to(out->facts_text, FACTS_SIZE);
     }
     return out;
@@ -174,13 +176,18 @@ static void put_label(struct profile_file *out, enum profile_string key, unsigne
     put_block(&out->message, FIELD_sample_label, out->part.bytes, out->part.used);
 }
 
-/* Strings that are not always there: the threads' names, two for each module, and the facts. */
+/* Strings that are not always there: names of threads and tags, two for each module, the facts. */
 static unsigned string_of_thread(unsigned label) {
     return STRING_FIXED_COUNT + label;
 }
 
+/* Tags are numbered from 1. */
+static unsigned string_of_tag(const struct profile_file *out, unsigned tag) {
+    return string_of_thread(out->thread_count) + tag - 1;
+}
+
 static unsigned string_of_module(const struct profile_file *out, unsigned module) {
-    return string_of_thread(out->thread_count) + 2 * (module - 1);
+    return string_of_tag(out, out->tag_count + 1) + 2 * (module - 1);
 }
 
 PRIM_COLD void profile_file_sample(struct profile_file *out, const struct profile_sample *sample) {
@@ -197,6 +204,9 @@ PRIM_COLD void profile_file_sample(struct profile_file *out, const struct profil
     put_block(&out->message, FIELD_sample_value, part->bytes, part->used);
     if (sample->thread && sample->thread < out->thread_count) {
         put_label(out, STRING_THREAD, string_of_thread(sample->thread));
+    }
+    if (sample->tag && sample->tag <= out->tag_count) {
+        put_label(out, STRING_TAG, string_of_tag(out, sample->tag));
     }
     if (sample->kind != STRING_EMPTY) {
         put_label(out, STRING_KIND, sample->kind);
@@ -273,6 +283,9 @@ static void write_strings(struct profile_file *out, unsigned modules) {
     }
     for (unsigned i = 0; i < out->thread_count; i++) {
         write_string(out, thread_label_name(i), strlen(thread_label_name(i)));
+    }
+    for (unsigned i = 1; i <= out->tag_count; i++) {
+        write_string(out, tag_name(i), strlen(tag_name(i)));
     }
     for (unsigned i = 1; i <= modules; i++) {
         const struct module *module = module_at(i);

@@ -58,7 +58,8 @@ struct profile_file {
     struct message message;      /* what is being put together, */
     struct message part;         /* and a part of it, */
     struct message head;         /* and what stands before it */
-    unsigned thread_count;       /* labels known when the file was begun */
+    unsigned thread_count;       /* labels known when the file was begun, */
+    unsigned tag_count;          /* and tags that there may be */
     char path[4096];
     struct print facts; /* each ended by a zero */
     size_t facts_used;  /* before the last one, */
@@ -80,6 +81,7 @@ struct profile_sample {
     const int64_t *values;
     unsigned value_count;
     unsigned thread;          /* label; 0: none */
+    unsigned tag;             /* number; 0: none */
     enum profile_string kind; /* STRING_EMPTY: none */
 };
 

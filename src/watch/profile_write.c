@@ -35,7 +35,8 @@ static bool write_site(struct site *site, void *context) {
                                                                    .frame_count = site->frame_count,
                                                                    .values = values,
                                                                    .value_count = VIEW_COUNT,
-                                                                   .thread = site->thread});
+                                                                   .thread = site->thread,
+                                                                   .tag = site->tag});
     }
     return true;
 }

@@ -153,6 +153,21 @@ def test_threads_are_told_apart(profiled):
         assert seen[name] == pytest.approx(20000 * 300, rel=0.3)
 
 
+@pytest.mark.parametrize("rate", [RATE, 1])
+def test_tags_are_told_apart(profiled, rate):
+    _, directory = profiled(f"h.pb.gz,rate={rate}", 0, "tags")
+    seen = {}
+    for sample in pprof.Profile(directory / "h.pb.gz").samples:
+        sums = seen.setdefault(sample.labels.get("tag"), dict.fromkeys(sample.values, 0))
+        for view, value in sample.values.items():
+            sums[view] += value
+    for name in ("odd", "even"):
+        assert seen[name]["alloc_space"] == pytest.approx(10000 * 300, rel=0.4 if rate > 1 else 0)
+        assert seen[name]["inuse_space"] == 0
+    in_use = seen["grown"]["inuse_space"] + seen.get(None, {"inuse_space": 0})["inuse_space"]
+    assert 5000000 <= in_use < 5200000  # the one block, once, wherever it was counted
+
+
 def test_a_forked_child_goes_on_in_a_file_of_its_own(profiled, symbols):
     _, directory = profiled("h.pb.gz,rate=1K", 600, "fork")
     parent = pprof.Profile(directory / "h.pb.gz")

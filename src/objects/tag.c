@@ -1,0 +1,102 @@
+/* tag.c - see tag.h. */
+#include "objects/tag.h"
+
+#include <string.h>
+
+#include "objects/arena.h"
+#include "objects/hardened.h"
+#include "objects/heap.h"
+#include "objects/thread_cache.h"
+
+_Atomic bool tag_was_used;
+
+static _Atomic(struct arena *) tags[TAG_COUNT_MAX]; /* (atomic: tag) */
+
+static bool has_name(const struct arena *arena, const char *name) {
+    return strncmp(arena->name, name, ARENA_NAME_SIZE - 1) == 0; /* a tag's never changes */
+}
+
+static unsigned hash_of(const char *name) {
+    unsigned hash = 0;
+    for (unsigned i = 0; i < ARENA_NAME_SIZE - 1 && name[i]; i++) {
+        hash = (hash + (unsigned char)name[i]) * 0x9e3779b1;
+    }
+    return hash >> 16;
+}
+
+/* Adds a tag at a free place: what is there afterwards, perhaps another thread's; NULL without
+ * memory. The cache's tag must not serve this. */
+static PRIM_COLD struct arena *add(_Atomic(struct arena *) *place, const char *name) {
+    struct arena *there = NULL;
+    struct arena *arena = arena_create_kind(ARENA_TAG, name);
+    if (arena && !compare_exchange_release(place, &there, arena)) { /* order pair: tag */
+        arena_destroy(arena);
+        arena = load_acquire(place); /* order pair: tag */
+    }
+    return arena;
+}
+
+/* The number of a name; 0 if the table is full, or without memory. */
+static unsigned find(const char *name) {
+    unsigned start = hash_of(name);
+    for (unsigned step = 0; step < TAG_COUNT_MAX; step++) {
+        unsigned index = (start + step) % TAG_COUNT_MAX;
+        struct arena *arena = load_acquire(&tags[index]); /* order pair: tag */
+        if (!arena) {
+            arena = add(&tags[index], name);
+        }
+        if (!arena || has_name(arena, name)) {
+            return arena ? index + 1 : 0;
+        }
+    }
+    return 0;
+}
+
+bool tag_push(const char *name) {
+    heap_ensure();
+    struct thread_cache *cache = thread_cache_own();
+    if (!cache) {
+        return false;
+    }
+    unsigned before = cache->tag;
+    unsigned tag = 0;
+    if (name && *name) {
+        cache->tag = 0;
+        tag = find(name);
+        store_relaxed(&tag_was_used, true);
+    }
+    bool is_done = (tag || !name || !*name) && cache->tag_depth < TAG_DEPTH_MAX;
+    cache->tag = (uint16_t)(is_done ? tag : before);
+    if (cache->tag_depth < TAG_DEPTH_MAX) {
+        cache->tags_before[cache->tag_depth] = (uint16_t)before;
+    }
+    cache->tag_depth++;
+    thread_cache_show();
+    return is_done;
+}
+
+void tag_pop(void) {
+    struct thread_cache *cache = thread_cache_own();
+    if (cache && cache->tag_depth > 0) {
+        cache->tag_depth--;
+        if (cache->tag_depth < TAG_DEPTH_MAX) {
+            cache->tag = cache->tags_before[cache->tag_depth];
+        }
+        thread_cache_show();
+    }
+}
+
+unsigned tag_now(void) {
+    struct thread_cache *cache = load_relaxed(&tag_was_used) ? thread_cache_own() : NULL;
+    return cache ? cache->tag : 0;
+}
+
+const char *tag_name(unsigned tag) {
+    struct arena *arena = tag ? load_acquire(&tags[tag - 1]) : NULL; /* order pair: tag */
+    return arena ? arena->name : "";
+}
+
+struct arena *tag_arena_now(void) {
+    unsigned tag = hardened_is_on() ? 0 : tag_now();
+    return tag ? load_acquire(&tags[tag - 1]) : NULL; /* order pair: tag */
+}
