@@ -121,20 +121,20 @@ static int references_hook(struct dl_phdr_info *info, size_t size, void *context
 
 /* Where the library's own definitions are, whoever's are in force. */
 #define OWN(type, name) \
-    extern type volatile own##name __attribute__((alias(#name), visibility("hidden")))
+    extern type volatile prim_internal_own##name __attribute__((alias(#name), visibility("hidden")))
 OWN(malloc_hook *, __malloc_hook);
 OWN(realloc_hook *, __realloc_hook);
 OWN(memalign_hook *, __memalign_hook);
 OWN(free_hook *, __free_hook);
-extern void (*volatile own__malloc_initialize_hook)(void)
+extern void (*volatile prim_internal_own__malloc_initialize_hook)(void)
     __attribute__((alias("__malloc_initialize_hook"), visibility("hidden")));
 
 static bool has_copy(void) {
-    return (void *)&__malloc_hook != (void *)&own__malloc_hook ||
-           (void *)&__realloc_hook != (void *)&own__realloc_hook ||
-           (void *)&__memalign_hook != (void *)&own__memalign_hook ||
-           (void *)&__free_hook != (void *)&own__free_hook ||
-           (void *)&__malloc_initialize_hook != (void *)&own__malloc_initialize_hook;
+    return (void *)&__malloc_hook != (void *)&prim_internal_own__malloc_hook ||
+           (void *)&__realloc_hook != (void *)&prim_internal_own__realloc_hook ||
+           (void *)&__memalign_hook != (void *)&prim_internal_own__memalign_hook ||
+           (void *)&__free_hook != (void *)&prim_internal_own__free_hook ||
+           (void *)&__malloc_initialize_hook != (void *)&prim_internal_own__malloc_initialize_hook;
 }
 
 __attribute__((constructor(102))) static void look_for_hooks(void) {

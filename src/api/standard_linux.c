@@ -4,25 +4,22 @@
  * those of the program on glibc's malloc. Whoever sets one without privileges says so first, by
  * PR_SET_NO_NEW_PRIVS. What shares our memory only until it becomes another program (vfork) has
  * another process number and confines nobody here. */
-#include <stdarg.h>
-#include <sys/prctl.h>
+#include <linux/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "os/confined.h"
 #include "os/process.h"
 
-PRIM_EXPORT int prctl(int operation, ...) {
-    unsigned long words[4];
-    va_list arguments;
-    va_start(arguments, operation);
-    for (unsigned i = 0; i < 4; i++) {
-        words[i] = va_arg(arguments, unsigned long);
-    }
-    va_end(arguments);
-    bool confines = operation == PR_SET_NO_NEW_PRIVS || operation == PR_SET_SECCOMP;
+/* Under a name of its own in C: <sys/prctl.h> declares it with an ellipsis; it takes five words. */
+PRIM_EXPORT int linux_prctl(int option, unsigned long second, unsigned long third,
+                            unsigned long fourth, unsigned long fifth) __asm__("prctl");
+
+int linux_prctl(int option, unsigned long second, unsigned long third, unsigned long fourth,
+                unsigned long fifth) {
+    bool confines = option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP;
     if (confines && !is_confined() && process_is_home()) {
         confined_begin();
     }
-    return (int)syscall(SYS_prctl, operation, words[0], words[1], words[2], words[3]);
+    return (int)syscall(SYS_prctl, option, second, third, fourth, fifth);
 }

@@ -121,13 +121,16 @@ static PRIM_COLD void *reallocate_filled(void *block, size_t size) {
 }
 
 void *reallocate(void *block, size_t size) {
-    if (hardened_is_on() && block && !hardened_check("realloc", block)) {
+    if (!block) {
+        return allocate(size);
+    }
+    if (hardened_is_on() && !hardened_check("realloc", block)) {
         errno = ENOMEM;
         return NULL;
     }
     unsigned object_class = span_class_of(block);
     if (PRIM_UNLIKELY(object_class == 0)) {
-        return block ? foreign_reallocate(block, size) : allocate(size);
+        return foreign_reallocate(block, size);
     }
     if (PRIM_UNLIKELY(options.stats)) {
         call_counts_reallocation();

@@ -96,7 +96,7 @@ def test_settings_are_accepted(tmp_path):
         value = value.replace("/tmp/", f"{tmp_path}/")
         done = subprocess.run(["/bin/true"], env=os.environ | {
             "LD_PRELOAD": str(LIBRARY / "libprimalloc.so"), name: value},
-            text=True, capture_output=True)
+            text=True, capture_output=True, cwd=tmp_path)
         if name not in ("PRIMALLOC_VERBOSE", "PRIMALLOC_SHOW_STATS"):
             assert (done.returncode, done.stderr) == (0, ""), setting
 
