@@ -22,13 +22,17 @@ Examples:
   See whether page faults slow it down, and what would help:
     primalloc faults -- python3 script.py
 
+  See who holds its memory, and what it has lost:
+    primalloc profile -- python3 script.py
+    primalloc leaks -- ./program
+
   Which allocators are installed, and which processes run on primalloc:
     primalloc allocators
     primalloc ps
 
 Every verb explains itself: primalloc compare --help";
 
-/// Run programs on primalloc, compare allocators, find what page faults cost
+/// Run programs on primalloc, compare allocators, see who holds memory
 ///
 /// primalloc is a memory allocator that takes the place of libc's malloc in programs as they
 /// are: nothing is recompiled. This tool starts programs on it, proves that it took effect,
@@ -45,6 +49,11 @@ pub enum Verb {
     Run(verbs::run::RunArguments),
     Compare(verbs::compare::CompareArguments),
     Faults(Box<verbs::faults::FaultsArguments>),
+    Profile(Box<verbs::profile::ProfileArguments>),
+    Report(verbs::report::ReportArguments),
+    Diff(verbs::diff::DiffArguments),
+    Leaks(verbs::leaks::LeaksArguments),
+    Symbolize(verbs::symbolize::SymbolizeArguments),
     Allocators(verbs::allocators::AllocatorsArguments),
     Ps(verbs::ps::PsArguments),
     Completions(verbs::completions::CompletionsArguments),

@@ -13,7 +13,9 @@ mod library;
 mod measure;
 mod output;
 mod processes;
+mod profile;
 mod program;
+mod symbols;
 mod verbs;
 
 use std::process::ExitCode;
@@ -65,6 +67,11 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Verb::Run(arguments) => verbs::run::run(&arguments),
         Verb::Compare(arguments) => verbs::compare::run(&arguments),
         Verb::Faults(arguments) => verbs::faults::run(&arguments),
+        Verb::Profile(arguments) => verbs::profile::run(&arguments),
+        Verb::Report(arguments) => verbs::report::run(&arguments),
+        Verb::Diff(arguments) => verbs::diff::run(&arguments),
+        Verb::Leaks(arguments) => verbs::leaks::run(&arguments),
+        Verb::Symbolize(arguments) => verbs::symbolize::run(&arguments),
         Verb::Allocators(arguments) => verbs::allocators::run(&arguments),
         Verb::Ps(arguments) => verbs::ps::run(&arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments),

@@ -8,6 +8,21 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use support::*;
 
+const VERBS: [&str; 12] = [
+    "run",
+    "compare",
+    "faults",
+    "profile",
+    "report",
+    "diff",
+    "leaks",
+    "symbolize",
+    "allocators",
+    "ps",
+    "completions",
+    "man",
+];
+
 #[test]
 fn the_version_is_that_of_the_project() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../VERSION");
@@ -17,7 +32,7 @@ fn the_version_is_that_of_the_project() {
 
 #[test]
 fn every_verb_has_a_sentence_and_examples() {
-    for verb in ["run", "compare", "faults", "allocators", "ps", "completions", "man"] {
+    for verb in VERBS {
         let has_example = contains("Examples:\n").and(contains(format!("primalloc {verb}")));
         tool().args([verb, "--help"]).assert().success().stdout(has_example);
         tool().arg("--help").assert().success().stdout(contains(format!("  {verb} ")));
@@ -27,12 +42,12 @@ fn every_verb_has_a_sentence_and_examples() {
 
 #[test]
 fn no_help_line_is_too_wide() {
-    for arguments in
-        [&["--help"][..], &["run", "--help"], &["compare", "--help"], &["faults", "--help"]]
-    {
+    for arguments in VERBS.map(|verb| vec![verb, "--help"]).into_iter().chain([vec!["--help"]]) {
         let assert = tool().args(arguments).assert();
         let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
-        let widest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
+        // The path of the library in the test's environment is as long as it happens to be.
+        let lines = text.lines().filter(|line| !line.contains("PRIMALLOC_LIBRARY="));
+        let widest = lines.max_by_key(|line| line.chars().count()).unwrap();
         assert!(widest.chars().count() <= 100, "{widest}");
     }
 }
@@ -57,6 +72,8 @@ fn manual_pages_for_the_tool_and_each_verb() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    let pages = ["-allocators", "-compare", "-completions", "-faults", "-man", "-ps", "-run", ""];
-    assert_eq!(names, pages.map(|verb| format!("primalloc{verb}.1")));
+    let mut pages: Vec<String> = VERBS.map(|verb| format!("primalloc-{verb}.1")).into();
+    pages.push("primalloc.1".to_owned());
+    pages.sort();
+    assert_eq!(names, pages);
 }

@@ -30,6 +30,11 @@ impl Outcome {
         self == Outcome::Exited(0)
     }
 
+    /// The same where the program's success is not enough.
+    pub fn imitate_failure(self) -> ExitCode {
+        if self.is_success() { ExitCode::from(OWN_FAILURE) } else { self.imitate() }
+    }
+
     /// Ends this process as the program ended: with its status, or by the same signal.
     pub fn imitate(self) -> ExitCode {
         match self {
@@ -42,6 +47,9 @@ impl Outcome {
         }
     }
 }
+
+/// What wrappers return for a failure of their own.
+const OWN_FAILURE: u8 = 125;
 
 fn die_of(number: i32) {
     let Ok(fatal) = Signal::try_from(number) else {

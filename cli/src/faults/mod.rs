@@ -5,7 +5,6 @@
 //!   refusal.rs     what it means when the kernel does not let them be opened
 //!   address_space.rs  what is mapped where in each process, and to which kind an address belongs
 //!   pages.rs       how often the same page faults again
-//!   objects.rs     ELF files: functions, lines, what lies where
 //!   unwind.rs      from a copy of the stack to the frames that led to a fault
 //!   sites.rs       the frame that a fault is laid to, and the table of them
 //!   process_tree.rs  counts and sizes from /proc, which need no permission
@@ -18,7 +17,6 @@ mod address_space;
 mod advice;
 mod events;
 mod findings;
-mod objects;
 mod pages;
 mod process_tree;
 mod recorder;

@@ -12,7 +12,6 @@ use procfs::process::{MMapPath, MemoryMap, Process};
 use super::address_space::{AddressSpace, Place, Tally};
 use super::events::Events;
 use super::findings::{Findings, KindRow, Subject};
-use super::objects::Objects;
 use super::pages::Pages;
 use super::process_tree::{ProcessTree, Sample};
 use super::records::{Event, Fault, Mapped, Stack};
@@ -21,6 +20,7 @@ use super::timeline::Timeline;
 use super::unwind::Unwinding;
 use super::{KINDS, Kind, refusal};
 use crate::allocators;
+use crate::symbols::Objects;
 
 /// The rings are looked at, and the end is noticed, at least so often.
 const LOOK_MILLISECONDS: u64 = 10;

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Kind;
 use super::address_space::AddressSpace;
-use super::objects::{self, Object, Objects, Role};
+use crate::symbols::{Object, Objects, Role, readable};
 
 /// One line of the report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -176,7 +176,7 @@ impl Sites {
             SiteRow {
                 kind: key.kind,
                 line: object.zip(heaviest).and_then(|(object, at)| object.line(at)),
-                function: key.function.as_deref().map(objects::readable),
+                function: key.function.as_deref().map(readable),
                 object: key.object,
                 via: heaviest_name(&entry.vias),
                 minor_faults,
@@ -239,7 +239,7 @@ fn short_name(name: &str) -> String {
             return word.to_owned();
         }
     }
-    objects::readable(name)
+    readable(name)
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use framehop::{
 };
 
 use super::address_space::{AddressSpace, Mapping};
-use super::objects::{Object, Objects};
 use super::records::Stack;
+use crate::symbols::{Object, Objects};
 
 /// Further out than this nobody looks.
 const FRAMES_MAX: usize = 48;

@@ -7,12 +7,14 @@
 //!   markdown.rs    for issues and documents
 //!   html.rs        one page with plots; plot.rs draws them
 //!   faults/        the same for `primalloc faults`
+//!   profile/       the same for heap profiles and leaks
 
 pub mod faults;
 mod html;
 mod json;
 mod markdown;
 mod plot;
+pub mod profile;
 mod quantity;
 mod report;
 mod table;

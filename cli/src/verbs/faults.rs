@@ -1,10 +1,9 @@
 //! `primalloc faults`: what a program's page faults are, where they come from, what would help.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
 use crate::output::faults as output;
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, is_standard_output, shell_text, width_of, write,
+    STANDARD_OUTPUT, check_writable, is_standard_output, shell_text, width_of, write,
 };
 
 const EXAMPLES: &str = "\
@@ -126,12 +125,6 @@ pub fn run(arguments: &FaultsArguments) -> Result<ExitCode> {
         Some(pid) => watch_process(arguments, Pid::from_raw(pid)),
         None => watch_program(arguments),
     }
-}
-
-/// Said before the program runs for an hour, not after.
-fn check_writable(path: &Path) -> Result<()> {
-    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map(drop).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
 fn plan(arguments: &FaultsArguments, target: Target) -> Plan {

@@ -3,9 +3,16 @@
 pub mod allocators;
 pub mod compare;
 pub mod completions;
+pub mod diff;
 pub mod faults;
+pub mod leaks;
 pub mod man;
 pub mod probe_allocator;
+pub mod profile;
+mod profile_options;
 pub mod ps;
+pub mod report;
 mod report_files;
 pub mod run;
+pub mod symbolize;
+mod temporary;

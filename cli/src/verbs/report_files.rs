@@ -23,6 +23,12 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
+/// Said before the program runs for an hour, not after.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).with_context(|| format!("{}: cannot be written", path.display()))
+}
+
 /// Of the terminal that `stream` is, if it is one.
 pub fn width_of(is_terminal: bool) -> usize {
     if !is_terminal {

@@ -1,14 +1,14 @@
 //! `primalloc run`: a program on primalloc, proved by handshake.
 
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 use clap::Args;
 use nix::unistd::Pid;
 
 use crate::arguments::ProgramArguments;
-use crate::child::{self, Supervisor};
+use crate::child::{self, Outcome, Supervisor};
 use crate::environment;
 use crate::handshake::{Handshake, State};
 use crate::library;
@@ -49,37 +49,62 @@ pub struct RunArguments {
 }
 
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
-    let library = library::find(arguments.program.preload.library.as_deref())?;
-    let program = Program::resolve(&arguments.program.command)?;
-    check(arguments, &program, &library)?;
+    let how = How { only_exe: arguments.only_exe, quiet: arguments.quiet };
+    let (_, outcome) = start_and_wait(&arguments.program, how, |_| {})?;
+    Ok(outcome.imitate())
+}
+
+/// The same for verbs that want more of the library; says which process it was and how it ended.
+pub fn run_with(
+    arguments: &ProgramArguments,
+    set_more: impl FnOnce(&mut Command),
+) -> Result<(u64, Outcome)> {
+    start_and_wait(arguments, How { only_exe: false, quiet: false }, set_more)
+}
+
+#[derive(Clone, Copy)]
+struct How {
+    only_exe: bool,
+    quiet: bool,
+}
+
+fn start_and_wait(
+    arguments: &ProgramArguments,
+    how: How,
+    set_more: impl FnOnce(&mut Command),
+) -> Result<(u64, Outcome)> {
+    let library = library::find(arguments.preload.library.as_deref())?;
+    let program = Program::resolve(&arguments.command)?;
+    check(arguments, how, &program, &library)?;
 
     let mut command = program.command();
     environment::preload(&mut command, &library, &environment::preloads())?;
-    environment::set_options(&mut command, &arguments.program.preload.options);
-    if arguments.only_exe {
+    environment::set_options(&mut command, &arguments.preload.options);
+    if how.only_exe {
         environment::keep_from_children(&mut command);
     }
+    set_more(&mut command);
 
     let mut handshake = Handshake::offer(&mut command)?;
     let mut supervisor = Supervisor::new()?;
     let child = child::start(&program, &mut command, supervisor.original_mask)?;
     handshake.program_started();
     let outcome = supervisor.wait(&child, &mut handshake, |pid, state| {
-        if !arguments.quiet {
+        if !how.quiet {
             warn_unless_in_effect(&program, &library, pid, &state);
         }
     })?;
-    Ok(outcome.imitate())
+    Ok((u64::from(child.id()), outcome))
 }
 
-fn check(arguments: &RunArguments, program: &Program, library: &Path) -> Result<()> {
+fn check(arguments: &ProgramArguments, how: How, program: &Program, library: &Path) -> Result<()> {
     match program::check_preloadable(program, library) {
-        Err(reason) if reason.is_only_about_preloading() && arguments.program.preload.force => {}
+        Err(reason) if reason.is_only_about_preloading() && arguments.preload.force => {}
         Err(reason) => return Err(reason.into()),
         Ok(()) => {}
     }
     match &program.found_by_env {
-        Some(found) if arguments.only_exe && !arguments.quiet => anstream::eprintln!(
+        Some(found) if how.only_exe && !how.quiet => anstream::eprintln!(
             "primalloc: {}: its first line starts it through env, which --only-exe takes for the \
              program; name the interpreter yourself: primalloc run --only-exe -- {} {}",
             program.name.to_string_lossy(),

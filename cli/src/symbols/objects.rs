@@ -6,21 +6,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use addr2line::Loader;
 use memmap2::Mmap;
 use object::{Object as _, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
+use super::debug_files;
+use super::lines::{CodeFrame, Lines};
+use super::roles::{Role, role_of_name};
 use crate::allocators::is_allocator_library;
-
-/// What a function is to somebody who looks for the cause of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Plain,
-    /// malloc and its family, and what they call.
-    Allocator,
-    /// memset and the like: the cause is their caller.
-    Helper,
-}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Function {
@@ -49,7 +41,9 @@ pub struct Object {
     pub text: Option<Section>,
     pub eh_frame: Option<Section>,
     pub eh_frame_hdr: Option<Section>,
-    lines: OnceCell<Option<Loader>>,
+    /// In hexadecimal digits.
+    pub build_id: Option<String>,
+    lines: OnceCell<Option<Lines>>,
 }
 
 /// The files that have been looked at.
@@ -70,7 +64,8 @@ impl Object {
         let file = object::File::parse(bytes).ok()?;
         let mut functions = functions_of(&file);
         if file.symbols().next().is_none() {
-            if let Some(debug) = debug_file(&file).and_then(|path| bytes_of(&path)) {
+            if let Some(debug) = debug_files::of(&file, Path::new(path)).and_then(|p| bytes_of(&p))
+            {
                 functions.extend(object::File::parse(debug).iter().flat_map(functions_of));
             }
         }
@@ -94,6 +89,7 @@ impl Object {
             text: section(&file, ".text"),
             eh_frame: section(&file, ".eh_frame"),
             eh_frame_hdr: section(&file, ".eh_frame_hdr"),
+            build_id: debug_files::build_id(&file),
             lines: OnceCell::new(),
         })
     }
@@ -106,6 +102,14 @@ impl Object {
             (first..segment.offset + segment.size).contains(&offset)
         })?;
         Some((segment.address + offset).wrapping_sub(segment.offset))
+    }
+
+    #[cfg(test)]
+    pub fn offset_of_function(&self, name: &str) -> Option<u64> {
+        let address = self.functions.iter().find(|function| function.name == name)?.start;
+        let is_in = |s: &&Segment| (s.address..s.address + s.size).contains(&address);
+        let segment = self.segments.iter().find(is_in)?;
+        Some(address - segment.address + segment.offset)
     }
 
     pub fn role(&self, address: u64) -> Role {
@@ -142,15 +146,34 @@ impl Object {
 
     /// "file.c:12", where the file has debug information.
     pub fn line(&self, address: u64) -> Option<String> {
-        let loader = self.lines.get_or_init(|| Loader::new(&self.path).ok()).as_ref()?;
-        let location = loader.find_location(address).ok()??;
-        let file = Path::new(location.file?).file_name()?.to_string_lossy().into_owned();
-        Some(format!("{file}:{}", location.line?))
+        let frame = self.lines()?.frames(address).into_iter().next()?;
+        let file = Path::new(&frame.file?).file_name()?.to_string_lossy().into_owned();
+        Some(format!("{file}:{}", frame.line?))
+    }
+
+    /// The function there and those that it was inlined into, innermost first; at least one.
+    pub fn frames(&self, address: u64) -> Vec<CodeFrame> {
+        let mut frames = self.lines().map_or_else(Vec::new, |lines| lines.frames(address));
+        if frames.is_empty() {
+            frames.push(CodeFrame::default());
+        }
+        if let Some(outermost) = frames.last_mut() {
+            // The symbol table's name has template arguments and the namespace.
+            let linked = self.function_name(address);
+            if let Some(name) = linked.filter(|_| outermost.function.is_none()) {
+                outermost.function = Some(name.to_owned());
+            }
+        }
+        frames
+    }
+
+    fn lines(&self) -> Option<&Lines> {
+        self.lines.get_or_init(|| Lines::open(&self.path)).as_ref()
     }
 }
 
 /// Mapped for the rest of the tool's life, which ends with the report.
-fn bytes_of(path: &Path) -> Option<&'static [u8]> {
+pub fn bytes_of(path: &Path) -> Option<&'static [u8]> {
     let file = File::open(path).ok()?;
     // A device that happens to be mapped must not be read.
     if !file.metadata().ok()?.is_file() {
@@ -174,104 +197,15 @@ fn functions_of(file: &object::File<'static>) -> Vec<Function> {
         .collect()
 }
 
-/// Where distributions put what they have stripped.
-fn debug_file(file: &object::File<'static>) -> Option<PathBuf> {
-    let id = file.build_id().ok()??;
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (directory, name) = hex.split_at_checked(2)?;
-    Some(PathBuf::from(format!("/usr/lib/debug/.build-id/{directory}/{name}.debug")))
-}
-
 fn section(file: &object::File<'static>, name: &str) -> Option<Section> {
     let section = file.section_by_name(name)?;
     let range = section.address()..section.address() + section.size();
     Some((range, section.data().ok()?))
 }
 
-/// By the name as it is linked.
-fn role_of_name(name: &str) -> Role {
-    const OPERATORS: [&str; 4] = ["_Znw", "_Zna", "_Zdl", "_Zda"];
-    const ALLOCATOR: [&str; 12] = [
-        "malloc",
-        "calloc",
-        "realloc",
-        "free",
-        "cfree",
-        "memalign",
-        "aligned_alloc",
-        "valloc",
-        "pvalloc",
-        "posix_memalign",
-        "reallocarray",
-        "systrim",
-    ];
-    /// Of glibc's internal functions, which the compiler also splits and renames.
-    const ALLOCATOR_PREFIXES: [&str; 9] = [
-        "int_malloc",
-        "int_free",
-        "int_realloc",
-        "int_memalign",
-        "sysmalloc",
-        "malloc_consolidate",
-        "malloc_trim",
-        "alloc_new_heap",
-        "tcache_",
-    ];
-    const HELPERS: [&str; 14] = [
-        "memset",
-        "memcpy",
-        "memmove",
-        "mempcpy",
-        "memccpy",
-        "bzero",
-        "explicit_bzero",
-        "strcpy",
-        "strncpy",
-        "stpcpy",
-        "strcat",
-        "strdup",
-        "strndup",
-        "wmemset",
-    ];
-    if OPERATORS.iter().any(|operator| name.starts_with(operator)) {
-        return Role::Allocator;
-    }
-    let name = name.split('.').next().unwrap_or(name);
-    let bare = name.trim_start_matches('_').trim_start_matches("libc_");
-    let word = bare.split("_avx").next().unwrap_or(bare).split("_sse").next().unwrap_or(bare);
-    let word = word.split("_evex").next().unwrap_or(word).split("_erms").next().unwrap_or(word);
-    let word = word.trim_end_matches("_chk").trim_end_matches("_");
-    let is_internal = ALLOCATOR_PREFIXES.iter().any(|prefix| bare.starts_with(prefix));
-    if is_internal || ALLOCATOR.contains(&word) || name.starts_with("prim_") {
-        return Role::Allocator;
-    }
-    if HELPERS.contains(&word) { Role::Helper } else { Role::Plain }
-}
-
-/// As people write it: C++ and Rust names are turned back.
-pub fn readable(name: &str) -> String {
-    addr2line::demangle_auto(name.into(), None).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_have_roles() {
-        for name in ["malloc", "__libc_malloc", "_int_malloc", "_Znwm", "calloc", "prim_malloc"]
-            .into_iter()
-            .chain(["sysmalloc_mmap.constprop.0", "_int_free.part.0"])
-        {
-            assert_eq!(role_of_name(name), Role::Allocator, "{name}");
-        }
-        for name in ["memset", "__memset_avx512_unaligned_erms", "__memcpy_chk", "__bzero"] {
-            assert_eq!(role_of_name(name), Role::Helper, "{name}");
-        }
-        for name in ["main", "memory_use", "xmalloc", "freeze", "_PyObject_Malloc"] {
-            assert_eq!(role_of_name(name), Role::Plain, "{name}");
-        }
-    }
 
     #[test]
     fn the_tools_own_file_can_be_read() {

@@ -1,0 +1,101 @@
+//! Names and figures that the formats share.
+
+use crate::output::quantity::{bytes_text, with_thousands};
+use crate::profile::{Profile, Series};
+
+const KIBIBYTE: u64 = 1024;
+
+/// "12.3 MiB"; few bytes as they are.
+pub fn size(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    let bytes = bytes.unsigned_abs();
+    match bytes {
+        few if few < KIBIBYTE => format!("{sign}{few} B"),
+        many => format!("{sign}{}", bytes_text(many)),
+    }
+}
+
+/// With a plus where it is more.
+pub fn difference(bytes: i64) -> String {
+    if bytes > 0 { format!("+{}", size(bytes)) } else { size(bytes) }
+}
+
+pub fn count(objects: i64) -> String {
+    let sign = if objects < 0 { "-" } else { "" };
+    format!("{sign}{}", with_thousands(objects.unsigned_abs()))
+}
+
+pub fn count_difference(objects: i64) -> String {
+    if objects > 0 { format!("+{}", count(objects)) } else { count(objects) }
+}
+
+pub fn share(part: i64, whole: i64) -> String {
+    if whole == 0 {
+        return "–".to_owned();
+    }
+    match part as f64 / whole as f64 * 100.0 {
+        0.0 => "0 %".to_owned(),
+        few if few.abs() < 0.1 => "<0.1 %".to_owned(),
+        some if some.abs() < 10.0 => format!("{some:.1} %"),
+        many => format!("{many:.0} %"),
+    }
+}
+
+/// Cut in the middle, where names differ least.
+pub fn clipped(name: &str, most: usize) -> String {
+    let length = name.chars().count();
+    if length <= most {
+        return name.to_owned();
+    }
+    let head = most / 2;
+    let tail = most - head - 1;
+    let begin: String = name.chars().take(head).collect();
+    let end: String = name.chars().skip(length - tail).collect();
+    format!("{begin}…{end}")
+}
+
+/// "live 23.0 MiB in 2,000 objects".
+pub fn total(series: &Series, totals: &[i64]) -> String {
+    let bytes = size(totals[series.bytes]);
+    match series.objects {
+        Some(objects) => format!("{} {bytes} in {} objects", series.label, count(totals[objects])),
+        None => format!("{} {bytes}", series.label),
+    }
+}
+
+/// Whose profile it is, how long it ran, how exact it is.
+pub fn caption(profile: &Profile) -> String {
+    let mut parts = Vec::new();
+    if let Some((pid, name)) = &profile.facts.program {
+        parts.push(format!("{name}, process {pid}"));
+    }
+    if profile.duration_nanos > 0 {
+        parts.push(format!("{:.1} s", profile.duration_nanos as f64 / 1e9));
+    }
+    parts.push(match profile.period {
+        Some(1) => "every call recorded".to_owned(),
+        Some(period) => format!("estimates from a sample every {}", size(period)),
+        None => format!("{} stacks", with_thousands(profile.sample_count() as u64)),
+    });
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_signs_and_units() {
+        assert_eq!(
+            (size(-5), size(1536), size(0)),
+            ("-5 B".into(), "1.50 KiB".into(), "0 B".into())
+        );
+        assert_eq!((difference(5), count(-1234)), ("+5 B".into(), "-1,234".into()));
+        assert_eq!(size(i64::MIN).chars().next(), Some('-'));
+        assert_eq!(
+            (share(1, 0), share(1, 3), share(1, 5000)),
+            ("–".into(), "33 %".into(), "<0.1 %".into())
+        );
+        assert_eq!(clipped("abcdefghij", 5), "ab…ij");
+    }
+}

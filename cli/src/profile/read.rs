@@ -1,0 +1,123 @@
+//! Opening a profile of whatever kind. Every complaint names the file and what is wrong with it.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use flate2::read::MultiGzDecoder;
+
+use super::{Profile, collapsed, legacy, pprof};
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// What no profile is larger than; a file that claims more is made to harm.
+const BYTES_MAX: u64 = 2 << 30;
+
+pub fn read(path: &Path) -> Result<Profile> {
+    let name = || path.display().to_string();
+    if path.is_dir() {
+        bail!("{}: is a directory, not a profile", name());
+    }
+    let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", name()))?;
+    // One sentence: the file, what is wrong, and the reader's own words about it.
+    parse(&bytes).map_err(|error| anyhow::anyhow!("{}: {error:#}", name()))
+}
+
+fn parse(bytes: &[u8]) -> Result<Profile> {
+    if bytes.is_empty() {
+        bail!("is empty");
+    }
+    if bytes.starts_with(&GZIP) {
+        return parse_plain(&unzipped(bytes, BYTES_MAX)?);
+    }
+    parse_plain(bytes)
+}
+
+fn unzipped(bytes: &[u8], most: u64) -> Result<Vec<u8>> {
+    let mut plain = Vec::with_capacity(bytes.len() * 4);
+    let mut limited = MultiGzDecoder::new(bytes).take(most + 1);
+    limited.read_to_end(&mut plain).context("is damaged: gzip cannot unpack it")?;
+    if plain.len() as u64 > most {
+        bail!("is no profile: it unpacks to more than {} MiB", most >> 20);
+    }
+    Ok(plain)
+}
+
+fn parse_plain(bytes: &[u8]) -> Result<Profile> {
+    let text = std::str::from_utf8(bytes).ok();
+    if let Some(text) = text.filter(|text| legacy::is_legacy(text)) {
+        return legacy::parse(text);
+    }
+    let error = match pprof::decode(bytes) {
+        Ok(profile) => return Ok(profile),
+        Err(error) => error,
+    };
+    match text {
+        None => Err(error),
+        Some(text) => collapsed::parse(text).context(
+            "is no profile: neither pprof's protocol buffer, nor a heap profile as text, nor \
+             collapsed stacks",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+    use crate::profile::sample;
+
+    fn zipped(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn message(bytes: &[u8]) -> String {
+        format!("{:#}", parse(bytes).err().expect("this is no profile"))
+    }
+
+    #[test]
+    fn every_form_is_recognised_packed_or_not() {
+        for text in ["main;f 7\n", "heap profile: 1: 7 [1: 7] @ heapprofile\n1: 7 [1: 7] @ 0x1\n"] {
+            assert_eq!(parse(text.as_bytes()).unwrap().sample_count(), 1);
+            assert_eq!(parse(&zipped(text.as_bytes())).unwrap().sample_count(), 1);
+        }
+        let packed = pprof::encode(&sample::service()).unwrap();
+        let profile = parse(&packed).unwrap();
+        assert_eq!(profile.sample_count(), sample::service().sample_count());
+        let plain = unzipped(&packed, BYTES_MAX).unwrap();
+        assert_eq!(parse(&plain).unwrap().value_types, profile.value_types);
+    }
+
+    #[test]
+    fn what_is_no_profile_is_refused_in_plain_words() {
+        assert_eq!(message(b""), "is empty");
+        assert!(message(b"hello there\n").starts_with("is no profile: neither"));
+        assert!(message(&zipped(b"hello")).starts_with("is no profile"));
+        assert!(message(b"\xff\xfe\x00\x01").starts_with("is no pprof profile"));
+        let packed = pprof::encode(&sample::service()).unwrap();
+        assert!(message(&packed[..packed.len() / 2]).starts_with("is damaged: gzip"));
+        let plain = unzipped(&packed, BYTES_MAX).unwrap();
+        assert!(message(&plain[..plain.len() - 3]).contains("pprof profile"));
+        assert!(unzipped(&zipped(&[0; 5000]), 4999).is_err());
+        assert!(unzipped(&zipped(&[0; 5000]), 5000).is_ok());
+    }
+
+    #[test]
+    fn a_damaged_byte_never_panics() {
+        let packed = pprof::encode(&sample::service()).unwrap();
+        let plain = unzipped(&packed, BYTES_MAX).unwrap();
+        for at in 0..plain.len() {
+            for value in [0, 0x7f, 0xff, plain[at] ^ 1] {
+                let mut damaged = plain.clone();
+                damaged[at] = value;
+                let _ = parse_plain(&damaged);
+            }
+        }
+    }
+}

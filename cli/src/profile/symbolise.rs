@@ -1,0 +1,124 @@
+//! Functions and lines for the locations that have none, from the files on this machine.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::model::{Frame, Location, Mapping, Profile, base_name};
+use crate::symbols::{CodeFrame, Object, Objects};
+
+/// Fills in what can be found, and returns what the reader must know of the rest.
+pub fn symbolise(profile: &mut Profile) -> Vec<String> {
+    let mut objects = Objects::default();
+    let mut troubles = BTreeSet::new();
+    let found: Vec<Option<Rc<Object>>> = profile
+        .mappings
+        .iter()
+        .enumerate()
+        .map(|(number, mapping)| {
+            let is_used = |l: &Location| l.mapping == Some(number) && l.frames.is_empty();
+            let is_needed = profile.locations.iter().any(is_used);
+            is_needed.then(|| open(&mut objects, mapping, &mut troubles)).flatten()
+        })
+        .collect();
+    for location in profile.locations.iter_mut().filter(|location| location.frames.is_empty()) {
+        let mapping = location.mapping.map(|number| &profile.mappings[number]);
+        let object = location.mapping.and_then(|number| found[number].as_deref());
+        location.frames = frames(location.address, mapping, object);
+    }
+    troubles.into_iter().collect()
+}
+
+fn open(
+    objects: &mut Objects,
+    mapping: &Mapping,
+    troubles: &mut BTreeSet<String>,
+) -> Option<Rc<Object>> {
+    let path = mapping.file.strip_suffix(" (deleted)").unwrap_or(&mapping.file);
+    if !path.starts_with('/') {
+        return None;
+    }
+    let Some(object) = objects.get(&path.into()) else {
+        troubles.insert(format!("{path} cannot be read, so its functions have no names."));
+        return None;
+    };
+    let is_same = match &object.build_id {
+        Some(id) if !mapping.build_id.is_empty() => **id == *mapping.build_id,
+        _ => true,
+    };
+    if !is_same {
+        troubles.insert(format!(
+            "{path} is not the file that was profiled (another build ID), so its functions have \
+             no names."
+        ));
+        return None;
+    }
+    Some(object)
+}
+
+fn frames(address: u64, mapping: Option<&Mapping>, object: Option<&Object>) -> Vec<Frame> {
+    let Some(mapping) = mapping.filter(|mapping| !mapping.file.is_empty()) else {
+        return vec![unnamed("(unknown)".into(), "".into())];
+    };
+    let library: Rc<str> = base_name(&mapping.file).into();
+    let nameless: Rc<str> = format!("(in {library})").into();
+    let place = object.and_then(|object| {
+        let offset = address.checked_sub(mapping.start)? + mapping.offset;
+        Some((object, object.address_of_offset(offset)?))
+    });
+    let Some((object, address)) = place else { return vec![unnamed(nameless, library)] };
+    let frame = |found: CodeFrame| Frame {
+        function: found.function.map_or_else(|| nameless.clone(), Into::into),
+        file: found.file.map(Into::into),
+        line: found.line,
+        library: library.clone(),
+    };
+    object.frames(address).into_iter().map(frame).collect()
+}
+
+fn unnamed(function: Rc<str>, library: Rc<str>) -> Frame {
+    Frame { function, file: None, line: None, library }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::model::ValueType;
+
+    fn at(mapping: Mapping, address: u64) -> (Profile, Vec<String>) {
+        let bytes = ValueType { name: "space".into(), unit: "bytes".into() };
+        let mut profile = Profile::new(vec![bytes]);
+        profile.mappings.push(mapping);
+        profile.locations.push(Location { address, mapping: Some(0), frames: vec![] });
+        let troubles = symbolise(&mut profile);
+        (profile, troubles)
+    }
+
+    fn own_file() -> Mapping {
+        let path = std::env::current_exe().unwrap();
+        let file: Rc<str> = path.to_str().unwrap().into();
+        Mapping { start: 0x1000, limit: u64::MAX, file, ..Mapping::default() }
+    }
+
+    #[test]
+    fn a_function_of_this_very_program_is_found() {
+        let mapping = own_file();
+        let object = Objects::default().get(&mapping.file).unwrap();
+        let offset = object.offset_of_function("main").expect("every program has one");
+        let address = mapping.start + offset;
+        let (profile, troubles) = at(mapping, address);
+        let frame = profile.locations[0].frames.last().unwrap();
+        assert_eq!((&*frame.function, troubles.len()), ("main", 0));
+        assert!(!frame.library.contains('/'));
+    }
+
+    #[test]
+    fn files_that_are_gone_or_changed_are_told() {
+        let gone = Mapping { file: "/no/such/libgone.so (deleted)".into(), ..own_file() };
+        let (profile, troubles) = at(gone, 0x2000);
+        assert_eq!(&*profile.locations[0].frames[0].function, "(in libgone.so)");
+        assert!(troubles[0].starts_with("/no/such/libgone.so cannot be read"), "{troubles:?}");
+        let changed = Mapping { build_id: "00ff".into(), ..own_file() };
+        let (_, troubles) = at(changed, 0x2000);
+        assert!(troubles[0].contains("another build ID"));
+    }
+}

@@ -1,0 +1,175 @@
+//! What a function is to somebody who looks for the cause: told by its name.
+
+/// What a function is to somebody who looks for the cause of a fault or an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Plain,
+    /// malloc and its family, and what they call.
+    Allocator,
+    /// memset and the like: the cause is their caller.
+    Helper,
+}
+
+/// By the name as it is linked.
+pub fn role_of_name(name: &str) -> Role {
+    const OPERATORS: [&str; 4] = ["_Znw", "_Zna", "_Zdl", "_Zda"];
+    const ALLOCATOR: [&str; 12] = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "cfree",
+        "memalign",
+        "aligned_alloc",
+        "valloc",
+        "pvalloc",
+        "posix_memalign",
+        "reallocarray",
+        "systrim",
+    ];
+    /// Of glibc's internal functions, which the compiler also splits and renames.
+    const ALLOCATOR_PREFIXES: [&str; 9] = [
+        "int_malloc",
+        "int_free",
+        "int_realloc",
+        "int_memalign",
+        "sysmalloc",
+        "malloc_consolidate",
+        "malloc_trim",
+        "alloc_new_heap",
+        "tcache_",
+    ];
+    const HELPERS: [&str; 14] = [
+        "memset",
+        "memcpy",
+        "memmove",
+        "mempcpy",
+        "memccpy",
+        "bzero",
+        "explicit_bzero",
+        "strcpy",
+        "strncpy",
+        "stpcpy",
+        "strcat",
+        "strdup",
+        "strndup",
+        "wmemset",
+    ];
+    if OPERATORS.iter().any(|operator| name.starts_with(operator)) {
+        return Role::Allocator;
+    }
+    let name = name.split('.').next().unwrap_or(name);
+    let bare = name.trim_start_matches('_').trim_start_matches("libc_");
+    let word = bare.split("_avx").next().unwrap_or(bare).split("_sse").next().unwrap_or(bare);
+    let word = word.split("_evex").next().unwrap_or(word).split("_erms").next().unwrap_or(word);
+    let word = word.trim_end_matches("_chk").trim_end_matches("_");
+    let is_internal = ALLOCATOR_PREFIXES.iter().any(|prefix| bare.starts_with(prefix));
+    if is_internal || ALLOCATOR.contains(&word) || name.starts_with("prim_") {
+        return Role::Allocator;
+    }
+    if HELPERS.contains(&word) { Role::Helper } else { Role::Plain }
+}
+
+/// Whether a function only hands on to malloc what its caller asks for: a program's own
+/// wrappers, and the containers of languages' libraries. The name is a readable one without
+/// arguments.
+///
+/// Who asks "who holds this memory?" means the caller of these.
+pub fn is_wrapper(name: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "strdup",
+        "strndup",
+        "asprintf",
+        "vasprintf",
+        "getline",
+        "getdelim",
+        "realpath",
+        "open_memstream",
+        "reallocf",
+        "xstrdup",
+    ];
+    /// Containers and allocators of languages' libraries among them.
+    const PREFIXES: [&str; 18] = [
+        "operator new",
+        "operator delete",
+        "prim_",
+        "std::",
+        "<std::",
+        "__gnu_cxx::",
+        "alloc::",
+        "<alloc::",
+        "core::",
+        "<core::",
+        "hashbrown::",
+        "__rust",
+        "__rdl_",
+        "__rg_",
+        "runtime.mallocgc",
+        "runtime.newobject",
+        "runtime.makeslice",
+        "runtime.growslice",
+    ];
+    /// What the last words of wrappers' names are: zmalloc, g_malloc0, sqlite3MemMalloc.
+    const ENDS: [&str; 7] =
+        ["malloc", "calloc", "realloc", "memalign", "malloc0", "realloc_n", "reallocarray"];
+    let bare = name.trim_start_matches('_');
+    let word = bare.split(['.', '(', '@']).next().unwrap_or(bare).to_ascii_lowercase();
+    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    role_of_name(name) == Role::Allocator
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || NAMES.contains(&bare)
+        || is_plain && ENDS.iter().any(|end| word.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_roles() {
+        for name in ["malloc", "__libc_malloc", "_int_malloc", "_Znwm", "calloc", "prim_malloc"]
+            .into_iter()
+            .chain(["sysmalloc_mmap.constprop.0", "_int_free.part.0"])
+        {
+            assert_eq!(role_of_name(name), Role::Allocator, "{name}");
+        }
+        for name in ["memset", "__memset_avx512_unaligned_erms", "__memcpy_chk", "__bzero"] {
+            assert_eq!(role_of_name(name), Role::Helper, "{name}");
+        }
+        for name in ["main", "memory_use", "xmalloc", "freeze", "_PyObject_Malloc"] {
+            assert_eq!(role_of_name(name), Role::Plain, "{name}");
+        }
+    }
+
+    #[test]
+    fn wrappers_pass_on_what_their_caller_asks_for() {
+        for name in [
+            "malloc",
+            "zmalloc",
+            "xcalloc",
+            "g_malloc0",
+            "sqlite3MemMalloc",
+            "operator new[]",
+            "std::vector<…>::push_back",
+            "alloc::raw_vec::finish_grow",
+            "_PyObject_Malloc",
+            "PyMem_Realloc",
+            "strdup",
+            "PyObject_Calloc",
+            "zmalloc.constprop.0",
+            "OPENSSL_malloc",
+        ] {
+            assert!(is_wrapper(name), "{name}");
+        }
+        for name in [
+            "main",
+            "freeze",
+            "mallocator_test",
+            "list_resize",
+            "serde_json::from_str",
+            "malloc_info_reader::run",
+        ] {
+            assert!(!is_wrapper(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `primalloc report`: what a profile says.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::profile_options::{ShownArguments, WrittenArguments};
+use crate::output::profile as output;
+use crate::profile::{Kind, Stacks};
+use crate::verbs::report_files::width_of;
+
+const EXAMPLES: &str = "\
+Examples:
+  primalloc report heap.pb.gz
+  primalloc report --view peak --top 50 heap.pb.gz
+  primalloc report --thread worker --collapsed stacks.txt heap.pb.gz
+
+Reads what this library writes, pprof's profiles of other libraries and languages (Go, tcmalloc,
+...), the older text of gperftools and jemalloc, and collapsed stacks.
+
+Exit status: 0; 125 if the file is no profile of memory or cannot be read.";
+
+/// Show a profile: who holds memory, who held it at the peak, who allocates most
+///
+/// Functions that only hand on to malloc, as xmalloc or a container of the C++ library, are
+/// passed over: a row is the function that called them.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReportArguments {
+    #[command(flatten)]
+    shown: ShownArguments,
+
+    #[command(flatten)]
+    written: WrittenArguments,
+
+    /// The profile
+    #[arg(value_name = "PROFILE")]
+    file: PathBuf,
+}
+
+pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
+    arguments.written.check()?;
+    let shown = arguments.shown.open(&arguments.file)?;
+    let title = arguments.file.display().to_string();
+    if shown.profile.facts.kind == Some(Kind::Leaks) {
+        let stacks = Stacks::new(&shown.profile);
+        let width = width_of(std::io::stdout().is_terminal());
+        if let Some((text, _)) = output::leaks(&title, &stacks, width, arguments.shown.top) {
+            anstream::print!("{text}");
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    arguments.written.report(&title, &shown, &arguments.shown, true)?;
+    Ok(ExitCode::SUCCESS)
+}

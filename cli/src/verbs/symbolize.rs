@@ -1,0 +1,117 @@
+//! `primalloc symbolize`: a filter that puts functions and lines to `object(+0xoffset)`.
+
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::profile::base_name;
+use crate::symbols::Objects;
+
+const EXAMPLES: &str = "\
+Examples:
+  ./program 2>&1 | primalloc symbolize
+  primalloc symbolize <report.txt
+
+Lines are passed on as they are but for places in code: \"/usr/bin/program(+0x1234) [0x5581...]\"
+becomes \"function file.c:12 (program)\", inlined functions in lines of their own. That is how the
+library's reports write them, and backtrace_symbols of the C library.";
+
+/// Put functions and lines to the addresses in reports that come on standard input
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SymbolizeArguments {}
+
+pub fn run(_: &SymbolizeArguments) -> Result<ExitCode> {
+    let mut objects = Objects::default();
+    let mut input = io::stdin().lock();
+    let mut output = io::stdout().lock();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line).context("cannot read standard input")? == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let translated = std::str::from_utf8(&line).ok().and_then(|l| translate(l, &mut objects));
+        match translated {
+            Some(text) => output.write_all(text.as_bytes())?,
+            None => output.write_all(&line)?,
+        }
+        output.flush()?;
+    }
+}
+
+/// An object's path and an offset in it, and where in the line they stand.
+struct Place<'a> {
+    before: &'a str,
+    path: &'a str,
+    offset: u64,
+    after: &'a str,
+}
+
+fn place(line: &str) -> Option<Place<'_>> {
+    let open = line.find("(+0x")?;
+    let head = &line[..open];
+    let start = head.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let rest = &line[open + "(+0x".len()..];
+    let close = rest.find(')')?;
+    let offset = u64::from_str_radix(&rest[..close], 16).ok()?;
+    let after = &rest[close + 1..];
+    // The address in memory says nothing any more once the place has a name.
+    let after = match after.strip_prefix(" [0x").and_then(|address| address.split_once(']')) {
+        Some((_, after)) => after,
+        None => after,
+    };
+    Some(Place { before: &line[..start], path: &head[start..], offset, after })
+}
+
+/// None where the line names no place, or its file has no name for it.
+fn translate(line: &str, objects: &mut Objects) -> Option<String> {
+    let place = place(line)?;
+    let object = objects.get(&place.path.into())?;
+    // Most are return addresses: the call is before them.
+    let address = place.offset.checked_sub(1)?;
+    let address = if address < object.base { object.base + address } else { address };
+    let frames = object.frames(address);
+    let library = base_name(place.path);
+    let named = frames.iter().map(|frame| {
+        let function = frame.function.as_ref()?;
+        let line = frame.file.as_ref().map(|file| match frame.line {
+            Some(line) => format!(" {}:{line}", base_name(file)),
+            None => format!(" {}", base_name(file)),
+        });
+        Some(format!("{function}{} ({library})", line.unwrap_or_default()))
+    });
+    let named: Vec<String> = named.collect::<Option<_>>()?;
+    Some(format!("{}{}{}", place.before, named.join(&format!("\n{}", place.before)), place.after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_found_in_lines() {
+        let found = place("    #3 /usr/lib/libx.so.1(+0x1a2b) [0x7f001a2b] freed\n").unwrap();
+        assert_eq!(
+            (found.before, found.path, found.offset),
+            ("    #3 ", "/usr/lib/libx.so.1", 0x1a2b)
+        );
+        assert_eq!(found.after, " freed\n");
+        assert!(place("nothing (+0x) here").is_none() && place("f(+0x12").is_none());
+    }
+
+    #[test]
+    fn what_has_no_name_stays_as_it_is() {
+        let mut objects = Objects::default();
+        assert_eq!(translate("/no/such/file(+0x10)\n", &mut objects), None);
+        let own = std::env::current_exe().unwrap();
+        let object = objects.get(&own.to_str().unwrap().into()).unwrap();
+        let main = object.offset_of_function("main").unwrap();
+        let start = object.address_of_offset(main).unwrap();
+        let line = format!("at {}(+0x{:x}) [0x7f]\n", own.display(), start + 1);
+        let text = translate(&line, &mut objects).unwrap();
+        assert!(text.starts_with("at main") && text.ends_with(")\n"), "{text}");
+    }
+}

@@ -1,0 +1,216 @@
+//! Profiles: of programs under the real library, of others' making, and files that are none.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
+use support::*;
+
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| compile("holder.c", "holder", &["-O1", "-g"]));
+
+fn real_library() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/lib/libprimalloc.so");
+    let library = path.canonicalize().ok();
+    if library.is_none() {
+        eprintln!("skipped: {} is not built", path.display());
+    }
+    library
+}
+
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = FILES.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn profile(library: &Path, arguments: &[&str]) -> assert_cmd::Command {
+    let mut tool = tool();
+    tool.env("PRIMALLOC_LIBRARY", library).args(["profile", "--rate", "1"]).args(arguments);
+    tool
+}
+
+/// The line of the table with this function.
+fn row<'a>(text: &'a str, function: &str) -> &'a str {
+    text.lines()
+        .find(|line| line.split("  ").any(|cell| cell.trim().split(' ').next() == Some(function)))
+        .unwrap_or_else(|| panic!("no row of {function} in\n{text}"))
+}
+
+#[test]
+fn a_programs_memory_is_laid_to_the_functions_that_hold_it() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let kept = FILES.join("kept.pb.gz");
+    let mut run = profile(&library, &["--keep", kept.to_str().unwrap(), "--"]);
+    let assert = run.arg(&*PROGRAM).assert().code(3).stdout("done\n");
+    let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    // 100 blocks of 10,000 bytes through a wrapper, from a function that was inlined.
+    let cache = row(&text, "cache_entry");
+    for part in ["977 KiB", "100", "holder.c:", "> xmalloc"] {
+        assert!(cache.contains(part), "{part} in {cache}");
+    }
+    assert!(text.contains("every call recorded"), "{text}");
+
+    let mut total = tool();
+    total.args(["report", "--view", "total"]).arg(&kept);
+    let assert = total.assert().success().stderr("");
+    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let brief = row(&text, "brief_work");
+    assert!(brief.contains("488 KiB") && brief.contains("1,000"), "{brief}");
+
+    let (written, lines) = (FILES.join("named.pb.gz"), FILES.join("stacks.txt"));
+    let mut report = tool();
+    report.args(["report", "--cumulative", "--pprof"]).arg(&written).arg("--collapsed").arg(&lines);
+    report.arg(&kept).assert().success().stdout(contains("main"));
+    let stacks = fs::read_to_string(&lines).unwrap();
+    assert!(stacks.contains("main;fill_cache;cache_entry;xmalloc 1000000\n"), "{stacks}");
+    for other in [&written, &lines] {
+        tool().arg("report").arg(other).assert().success().stdout(contains("cache_entry"));
+    }
+    tool().arg("diff").args([&kept, &written]).assert().success().stdout(contains("+0 B").not());
+}
+
+#[test]
+fn a_program_without_a_profile_is_told() {
+    let assert = tool().args(["profile", "--", "true"]).assert().code(125);
+    assert.stderr(contains("has written no profile"));
+    tool().args(["leaks", "--", "true"]).assert().code(125).stderr(contains("no report of leaks"));
+    tool().args(["leaks", "--", "sh", "-c", "exit 4"]).assert().code(4);
+    tool().args(["leaks", "--suppressions", "/no/such", "--", "true"]).assert().code(125);
+    tool().args(["profile", "--rate", "0", "--", "true"]).assert().code(125);
+}
+
+#[test]
+fn leaks_are_grouped_by_site_and_change_the_status() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let leaks = |arguments: &[&str]| {
+        let mut tool = tool();
+        tool.env("PRIMALLOC_LIBRARY", &library).arg("leaks").args(arguments);
+        tool.args(["--", "sh", "-c", "\"$0\"; exit 0"]).arg(&*PROGRAM);
+        tool.output().unwrap()
+    };
+    let found = leaks(&[]);
+    let text = String::from_utf8(found.stderr).unwrap();
+    if text.contains("this library has no leak checker") {
+        eprintln!("skipped: the library has no leak checker");
+        return;
+    }
+    assert!(text.contains("leaked"), "{text}");
+}
+
+#[test]
+fn two_profiles_side_by_side() {
+    let before = file("before.txt", b"main;old 1000\nmain;same 500\n");
+    let after = file("after.txt", b"main;grown 3000\nmain;same 500\n");
+    tool().arg("diff").args([&before, &after]).assert().success().stdout(
+        contains("1.46 KiB → 3.42 KiB")
+            .and(contains("+2.93 KiB"))
+            .and(contains("-1000 B"))
+            .and(contains("same").not()),
+    );
+    tool().arg("diff").args([&before, &before]).assert().success().stdout(contains("No function"));
+}
+
+#[test]
+fn the_text_of_gperftools_is_read_with_symbols() {
+    let text = "heap profile: 1: 100 [2: 300] @ heapprofile\n     1: 100 [2: 300] @ 0x10 0x20\n\
+                MAPPED_LIBRARIES:\n00000000-00001000 r-xp 00000000 08:01 7 /no/such/program\n";
+    let path = file("old.heap", text.as_bytes());
+    let mut report = tool();
+    report.arg("report").arg(&path).assert().success().stdout(
+        contains("live 100 B in 1 objects; total 300 B in 2 objects")
+            .and(contains("(in program)"))
+            .and(contains("/no/such/program cannot be read")),
+    );
+    tool().args(["report", "--view", "peak"]).arg(&path).assert().code(125).stderr(
+        starts_with("primalloc: ").and(contains("old.heap: has no such view; it has live, total")),
+    );
+    let thread = ["report", "--thread", "x"];
+    tool().args(thread).arg(&path).assert().code(125).stderr(contains("names no thread at all"));
+}
+
+#[test]
+fn profiles_of_go_programs_are_read() {
+    if Command::new("go").arg("version").output().is_err() {
+        eprintln!("skipped: there is no go");
+        return;
+    }
+    let source = file("heap.go", GO_PROGRAM.as_bytes());
+    let target = FILES.join("go.pb.gz");
+    let made = Command::new("go").arg("run").arg(&source).arg(&target).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    tool()
+        .arg("report")
+        .arg(&target)
+        .assert()
+        .success()
+        .stdout(contains("main.hold").and(contains("heap.go:")).and(contains("8.00 MiB")));
+}
+
+const GO_PROGRAM: &str = r#"package main
+
+import (
+	"os"
+	"runtime"
+	"runtime/pprof"
+)
+
+var held [][]byte
+
+//go:noinline
+func hold() {
+	for i := 0; i < 8; i++ {
+		held = append(held, make([]byte, 1<<20))
+	}
+}
+
+func init() { runtime.MemProfileRate = 1 }
+
+func main() {
+	hold()
+	runtime.GC()
+	file, _ := os.Create(os.Args[1])
+	pprof.WriteHeapProfile(file)
+	file.Close()
+	runtime.KeepAlive(held)
+}
+"#;
+
+#[test]
+fn what_is_no_profile_is_refused_in_one_line() {
+    let refused = |path: &Path, what: &str| {
+        let assert = tool().arg("report").arg(path).assert().code(125).stdout("");
+        let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+        assert!(text.contains(&path.display().to_string()) && text.contains(what), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    };
+    refused(Path::new("/no/such/file"), "cannot be read");
+    refused(Path::new("/tmp"), "is a directory");
+    refused(&file("empty", b""), "is empty");
+    refused(&file("words", b"hello there\n"), "is no profile");
+    refused(&file("cut.pb.gz", b"\x1f\x8b\x08\0"), "is damaged");
+    refused(&file("random", &[0xfe; 64]), "is no pprof profile");
+}
+
+#[test]
+fn reports_get_names() {
+    let object = PROGRAM.to_str().unwrap();
+    let symbols = Command::new("nm").arg(object).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let line = symbols.lines().find(|line| line.ends_with(" T fill_cache")).unwrap();
+    let address = u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
+    let input = format!("first\n    {object}(+0x{:x}) [0x55]\n\u{7f}(+0x1)\n", address + 4);
+    tool().arg("symbolize").write_stdin(input).assert().success().stdout(
+        starts_with("first\n    ")
+            .and(contains("fill_cache holder.c:"))
+            .and(contains("(holder)\n\u{7f}(+0x1)\n")),
+    );
+}
