@@ -73,10 +73,11 @@ static int64_t tell(struct leak_graph *graph, bool are_threads_missed) {
         return -1;
     }
     report.are_threads_missed = are_threads_missed;
-    leak_report_print(&report);
-    if (options.leak_report && !leak_report_write(&report, options.leak_report)) {
+    bool is_in_file = options.leak_report && leak_report_write(&report, options.leak_report);
+    if (options.leak_report && !is_in_file) {
         complain("write", options.leak_report);
     }
+    leak_report_print(&report, !is_in_file);
     int64_t leaked = (int64_t)report.leaked.objects;
     leak_report_end(&report);
     return leaked;

@@ -179,7 +179,7 @@ static void print_site(const struct leak_site *row) {
     flush(&out);
 }
 
-PRIM_COLD void leak_report_print(const struct leak_report *report) {
+PRIM_COLD void leak_report_print(const struct leak_report *report, bool with_sites) {
     char text[LINE_SIZE];
     struct print out = print_to(text, sizeof text);
     print_text(&out, "primalloc: leak check of process ");
@@ -196,7 +196,7 @@ PRIM_COLD void leak_report_print(const struct leak_report *report) {
                          "point to counts as leaked\n");
     }
     flush(&out);
-    for (size_t i = 0; i < report->count && i < SITES_SHOWN; i++) {
+    for (size_t i = 0; with_sites && i < report->count && i < SITES_SHOWN; i++) {
         print_site(&report->sites[i]);
     }
 }

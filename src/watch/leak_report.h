@@ -31,7 +31,8 @@ struct leak_report {
 bool leak_report_make(struct leak_report *report, const struct leak_graph *graph);
 void leak_report_end(struct leak_report *report);
 
-void leak_report_print(const struct leak_report *report);
+/* The sum, and the sites if they are told nowhere else. */
+void leak_report_print(const struct leak_report *report, bool with_sites);
 
 /* False if the file could not be written. */
 bool leak_report_write(const struct leak_report *report, const char *path);
