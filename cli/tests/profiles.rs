@@ -91,19 +91,22 @@ fn leaks_are_grouped_by_site_and_change_the_status() {
     let Some(library) = real_library() else {
         return;
     };
+    let loser = compile("loser.c", "loser", &["-O0", "-g"]);
     let leaks = |arguments: &[&str]| {
         let mut tool = tool();
         tool.env("PRIMALLOC_LIBRARY", &library).arg("leaks").args(arguments);
-        tool.args(["--", "sh", "-c", "\"$0\"; exit 0"]).arg(&*PROGRAM);
-        tool.output().unwrap()
+        tool.arg("--").arg(&loser).assert()
     };
-    let found = leaks(&[]);
-    let text = String::from_utf8(found.stderr).unwrap();
-    if text.contains("this library has no leak checker") {
-        eprintln!("skipped: the library has no leak checker");
-        return;
-    }
-    assert!(text.contains("leaked"), "{text}");
+    let found = leaks(&[]).code(23).stdout("done\n").stderr(
+        contains("128 B in 4 blocks leaked: 32 B in 1 directly, 96 B in 3 through them\n")
+            .and(contains("\n32 B in 1 block, which hold 96 B in 3 more, allocated at\n"))
+            .and(contains("make_list  loser.c:")),
+    );
+    let text = String::from_utf8(found.get_output().stderr.clone()).unwrap();
+    assert_eq!(text.matches("allocated at").count(), 1, "{text}");
+    leaks(&["--exit-status", "0"]).code(0).stderr(contains("128 B in 4 blocks leaked"));
+    let known = file("known", b"leak:make_list\n");
+    leaks(&["--suppressions", known.to_str().unwrap()]).code(0).stderr(contains("Nothing leaked."));
 }
 
 #[test]

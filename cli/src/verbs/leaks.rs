@@ -62,7 +62,7 @@ pub struct LeaksArguments {
 
 pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let suppressions = match &arguments.suppressions {
-        Some(path) if !path.is_file() => bail!("{}: no such file", path.display()),
+        Some(path) if !path.exists() => bail!("{}: no such file", path.display()),
         Some(path) => Some(std::path::absolute(path)?),
         None => None,
     };

@@ -11,7 +11,7 @@ use super::report_files::{check_writable, shell_text};
 use super::run::run_with;
 use super::temporary::TemporaryDirectory;
 use crate::arguments::ProgramArguments;
-use crate::profile::{self, Profile};
+use crate::profile::{self, Profile, View};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,7 +86,8 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
         std::fs::copy(&path, kept)
             .with_context(|| format!("{}: cannot be written", kept.display()))?;
     }
-    let shown = arguments.shown.prepare(profile).context("the program's profile")?;
+    let shown =
+        arguments.shown.prepare(profile, Some(View::Peak)).context("the program's profile")?;
     let title = shell_text(&arguments.program.command);
     arguments.written.report(&title, &shown, &arguments.shown, false)?;
     let others = directory.profiles().len() - 1;

@@ -13,7 +13,7 @@ use crate::verbs::report_files::{check_writable, width_of, write};
 
 #[derive(Args)]
 pub struct ShownArguments {
-    /// What is asked for; as a rule, what is in use
+    /// What is asked for; as a rule what is in use, and the peak of a program that has ended
     #[arg(long, value_enum)]
     pub view: Option<View>,
 
@@ -56,16 +56,17 @@ pub struct Shown {
 impl ShownArguments {
     pub fn open(&self, path: &Path) -> Result<Shown> {
         let profile = profile::read(path)?;
-        self.prepare(profile).with_context(|| path.display().to_string())
+        self.prepare(profile, None).with_context(|| path.display().to_string())
     }
 
-    pub fn prepare(&self, mut profile: Profile) -> Result<Shown> {
+    /// With the view that is shown first if none is asked for; without one the profile says.
+    pub fn prepare(&self, mut profile: Profile, usual: Option<View>) -> Result<Shown> {
         let mut series = profile::series(&profile);
         if series.is_empty() {
             let names: Vec<&str> = profile.value_types.iter().map(|t| t.name.as_str()).collect();
             bail!("is no profile of memory: its values are {}", names.join(", "));
         }
-        self.put_first(&profile, &mut series)?;
+        put_first(self.view.or(usual), &profile, &mut series)?;
         for (what, wanted) in [("thread", &self.thread), ("tag", &self.tag)] {
             if let Some(wanted) = wanted {
                 keep(&mut profile, what, wanted)?;
@@ -75,28 +76,28 @@ impl ShownArguments {
         Ok(Shown { profile, series, remarks })
     }
 
-    fn put_first(&self, profile: &Profile, series: &mut [Series]) -> Result<()> {
-        let of_default = |series: &Series| {
-            let name = &profile.value_types[series.bytes].name;
-            profile.default_type.as_ref() == Some(name)
-        };
-        let at = match self.view {
-            None => series.iter().position(of_default).unwrap_or(0),
-            Some(view) => match series.iter().position(|series| series.key == view.key()) {
-                Some(at) => at,
-                None => {
-                    let labels: Vec<&str> = series.iter().map(|s| s.label.as_str()).collect();
-                    bail!("has no such view; it has {}", labels.join(", "));
-                }
-            },
-        };
-        series[..=at].rotate_right(1);
-        Ok(())
-    }
-
     pub fn layout(&self, is_terminal: bool, is_cumulative: bool) -> output::Layout {
         output::Layout { width: width_of(is_terminal), rows: self.top, is_cumulative }
     }
+}
+
+fn put_first(view: Option<View>, profile: &Profile, series: &mut [Series]) -> Result<()> {
+    let of_default = |series: &Series| {
+        let name = &profile.value_types[series.bytes].name;
+        profile.default_type.as_ref() == Some(name)
+    };
+    let at = match view {
+        None => series.iter().position(of_default).unwrap_or(0),
+        Some(view) => match series.iter().position(|series| series.key == view.key()) {
+            Some(at) => at,
+            None => {
+                let labels: Vec<&str> = series.iter().map(|s| s.label.as_str()).collect();
+                bail!("has no such view; it has {}", labels.join(", "));
+            }
+        },
+    };
+    series[..=at].rotate_right(1);
+    Ok(())
 }
 
 fn keep(profile: &mut Profile, what: &str, wanted: &str) -> Result<()> {

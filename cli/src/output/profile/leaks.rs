@@ -25,20 +25,20 @@ impl Columns {
     }
 }
 
-/// The text, and how many bytes leaked; None if the profile is not one of leaks.
+/// The text, and how many blocks leaked; None if the profile is not one of leaks.
 pub fn leaks(title: &str, stacks: &Stacks, width: usize, most: usize) -> Option<(String, i64)> {
     let profile = stacks.profile;
     let columns = Columns::of(profile)?;
     let total = |(objects, bytes)| (profile.total(objects), profile.total(bytes));
     let (direct, indirect) = (total(columns.leaked), total(columns.indirect));
-    let lost = direct.1.saturating_add(indirect.1);
+    let lost = direct.0.saturating_add(indirect.0);
     let mut text = format!("{}\n", title.bold());
     text += &match lost {
         0 => format!("{}\n", "Nothing leaked.".green()),
         _ => format!(
-            "{} in {} blocks leaked: {} in {} directly, {} in {} through them\n",
-            size(lost).red().bold(),
-            count(direct.0 + indirect.0),
+            "{} in {} leaked: {} in {} directly, {} in {} through them\n",
+            size(direct.1.saturating_add(indirect.1)).red().bold(),
+            blocks(lost),
             size(direct.1),
             count(direct.0),
             size(indirect.1),
@@ -48,7 +48,7 @@ pub fn leaks(title: &str, stacks: &Stacks, width: usize, most: usize) -> Option<
     text += &beside(profile);
 
     let mut order: Vec<usize> = (0..profile.sample_count()).collect();
-    order.retain(|&number| profile.sample(number).values[columns.leaked.1] > 0);
+    order.retain(|&number| profile.sample(number).values[columns.leaked.0] > 0);
     order.sort_by_key(|&number| {
         let values = profile.sample(number).values;
         std::cmp::Reverse(values[columns.leaked.1].saturating_add(values[columns.held.1]))
@@ -62,11 +62,15 @@ pub fn leaks(title: &str, stacks: &Stacks, width: usize, most: usize) -> Option<
     Some((text, lost))
 }
 
+fn blocks(number: i64) -> String {
+    format!("{} {}", count(number), if number == 1 { "block" } else { "blocks" })
+}
+
 fn group(stacks: &Stacks, number: usize, columns: &Columns, width: usize) -> String {
     let sample = stacks.profile.sample(number);
     let [objects, bytes] = [columns.leaked.0, columns.leaked.1].map(|value| sample.values[value]);
     let [held, held_bytes] = [columns.held.0, columns.held.1].map(|value| sample.values[value]);
-    let mut head = format!("{} in {} blocks", size(bytes), count(objects));
+    let mut head = format!("{} in {}", size(bytes), blocks(objects));
     if held > 0 {
         head += &format!(", which hold {} in {} more", size(held_bytes), count(held));
     }
@@ -84,17 +88,17 @@ fn beside(profile: &Profile) -> String {
     let mut text = String::new();
     for suppressed in &facts.suppressed {
         text += &format!(
-            "suppressed by {}: {} in {} blocks\n",
+            "suppressed by {}: {} in {}\n",
             suppressed.pattern,
             size(suppressed.bytes as i64),
-            count(suppressed.objects as i64)
+            blocks(suppressed.objects as i64)
         );
     }
     if let Some((objects, bytes)) = facts.ignored.filter(|&(objects, _)| objects > 0) {
-        text += &format!("ignored: {} in {} blocks\n", size(bytes as i64), count(objects as i64));
+        text += &format!("ignored: {} in {}\n", size(bytes as i64), blocks(objects as i64));
     }
     if let Some((objects, bytes)) = facts.reachable {
-        let still = format!("{} in {} blocks", size(bytes as i64), count(objects as i64));
+        let still = format!("{} in {}", size(bytes as i64), blocks(objects as i64));
         text += &format!("{}\n", format!("still pointed to: {still}").dimmed());
     }
     text
