@@ -307,7 +307,9 @@ void purge_free(struct span *span, enum span_state state) {
     /* Both, because small spans are many and the clock costs as much as freeing a large one. */
     enum { SLICES_BETWEEN_LOOKS = (1 << 20) / SLICE_SIZE, FREES_BETWEEN_LOOKS = 16 };
     static _Atomic uint32_t slices_freed; /* (atomic: hint) since the last look at the clock */
-    static _Atomic uint32_t frees;        /* (atomic: hint) since then */
+    /* (atomic: hint) since then; the first look comes at once, so that a loop's later turns do not
+     * pay for its code's first use */
+    static _Atomic uint32_t frees = FREES_BETWEEN_LOOKS - 1;
     uint32_t slices = load_relaxed(&slices_freed) + (uint32_t)bits_min(span->slice_count, 1 << 20);
     uint32_t count = load_relaxed(&frees) + 1;
     bool is_due = slices >= SLICES_BETWEEN_LOOKS && count >= FREES_BETWEEN_LOOKS;
