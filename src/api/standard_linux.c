@@ -4,7 +4,7 @@
  * those of the program on glibc's malloc. Whoever sets one without privileges says so first, by
  * PR_SET_NO_NEW_PRIVS. What shares our memory only until it becomes another program (vfork) has
  * another process number and confines nobody here. */
-#include <linux/prctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
