@@ -68,7 +68,7 @@ def test_programs_in_c(tmp_path, text):
     (tmp_path / "program.c").write_text(text)
     run("cc", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", f"-I{ROOT}/include",
         "program.c", LIBRARY / "libprimalloc_prefixed.a", "-pthread", "-o", "program", cwd=tmp_path)
-    run(tmp_path / "program")
+    run(tmp_path / "program", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("text", blocks("cpp"))
@@ -76,7 +76,7 @@ def test_programs_in_cxx(tmp_path, text):
     (tmp_path / "program.cc").write_text(text)
     run("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/include", "program.cc",
         LIBRARY / "libprimalloc_prefixed.a", "-pthread", "-o", "program", cwd=tmp_path)
-    run(tmp_path / "program")
+    run(tmp_path / "program", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("text", blocks("rust"))

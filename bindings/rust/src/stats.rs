@@ -4,11 +4,12 @@
 //! use primalloc::stats::{ClassStats, Form, Stats, report};
 //!
 //! let stats = Stats::now();
-//! let parts = stats.live_bytes + stats.large_bytes + stats.cached_bytes + stats.partial_bytes
-//!     + stats.uncarved_bytes + stats.asleep_bytes + stats.dirty_bytes + stats.clean_bytes;
+//! let parts = stats.live_bytes + stats.large_bytes + stats.heap_bytes + stats.heap_free_bytes
+//!     + stats.cached_bytes + stats.partial_bytes + stats.uncarved_bytes + stats.asleep_bytes
+//!     + stats.dirty_bytes + stats.clean_bytes;
 //! assert_eq!(parts, stats.mapped_bytes);
 //! assert!(ClassStats::all().len() > 90);
-//! assert!(report(Form::Json).contains("\"primalloc-stats-1\""));
+//! assert!(report(Form::Json).contains("\"primalloc-stats-2\""));
 //! ```
 //!
 //! `docs/statistics.md` tells of each figure what it means.
@@ -52,7 +53,7 @@ impl ClassStats {
 pub enum Form {
     /// For people.
     Text,
-    /// `primalloc-stats-1`, described in `docs/statistics.md`.
+    /// `primalloc-stats-2`, described in `docs/statistics.md`.
     Json,
     /// As glibc's `malloc_info` writes it.
     Xml,
