@@ -6,8 +6,8 @@
  * of dynamic symbols; a static program that includes primalloc-hooks.h says so by a symbol. What is
  * loaded later, by dlopen, is not looked at.
  *
- * They are no more thread-safe than they ever were: prim_hooks_set is. A hook that calls malloc
- * itself first puts the old one back, as the manual has it. */
+ * They are no more thread-safe than they ever were. A hook that calls malloc itself first puts the
+ * old one back, as the manual has it. */
 #include <link.h>
 #include <string.h>
 

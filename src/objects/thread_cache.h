@@ -20,9 +20,10 @@
  *
  * Bounds: a bin's capacity starts small, doubles when the bin runs over or empty, and is bounded
  * by bytes; the sum of a thread's capacities by options.cache_thread and by the thread's part of
- * options.cache_total. Low-water collection: every so many slow events each bin's head is set
- * aside as its spare; what is still there at the next visit was not needed meanwhile and goes
- * back to the slabs. */
+ * options.cache_total, which a thread among others earns by its slow events: most threads sleep,
+ * and what they keep is lost to the rest. Low-water collection: every so many slow events each
+ * bin's head is set aside as its spare; what is still there at the next visit was not needed
+ * meanwhile and goes back to the slabs. */
 #ifndef PRIM_OBJECTS_THREAD_CACHE_H
 #define PRIM_OBJECTS_THREAD_CACHE_H
 
