@@ -6,6 +6,7 @@ Examples:
   bench/run.py --full                           every row, under 40 minutes
   bench/run.py --rows 't-test1*' --passes 10    some rows, a given number of passes
   bench/run.py --allocators primalloc,glibc,mine=/tmp/mine.so
+  bench/run.py --allocators 'primalloc,hard=build/lib/libprimalloc.so;PRIMALLOC_HARDENED=1'
   bench/run.py --report build/bench-results     draw the report again from raw.json
 """
 
@@ -32,7 +33,8 @@ def arguments():
     extent.add_argument("--full", action="store_true", help="every row")
     parser.add_argument("--rows", metavar="PATTERN",
                         help="comma-separated shell patterns of row names or groups, of all rows")
-    parser.add_argument("--allocators", metavar="A,B", help="names, or NAME=PATH of a library")
+    parser.add_argument("--allocators", metavar="A,B",
+                        help="names, or NAME=PATH of a library; ;VARIABLE=VALUE adds a setting")
     parser.add_argument("--passes", type=int, metavar="N", help="instead of a time budget")
     parser.add_argument("--minutes", type=float, metavar="M",
                         help=f"time budget (quick {QUICK_MINUTES:g}, full {FULL_MINUTES:g})")

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .environment import BUILD, ROOT, BenchError
@@ -67,21 +67,40 @@ def default_allocators(quick):
 
 
 def named_allocators(wanted):
-    """Those of a list of words, each NAME or NAME=PATH."""
+    """Those of a list of words, each NAME or NAME=PATH, with ;VARIABLE=VALUE where a setting is to
+    be measured: `hardened=build/lib/libprimalloc.so;PRIMALLOC_HARDENED=1`."""
     known = {allocator.name: allocator for allocator in all_allocators()}
     chosen = []
     for word in wanted:
-        name, _, path = word.partition("=")
+        named, *settings = word.split(";")
+        name, _, path = named.partition("=")
         if path:
             library = Path(path).resolve()
             if not library.exists():
                 raise BenchError(f"there is no library {path} for the allocator {name}")
-            chosen.append(Allocator(name, library, "given by path", str(library)))
+            allocator = Allocator(name, library, "given by path", str(library))
         elif name in known:
-            chosen.append(known[name])
+            allocator = known[name]
         elif name in (OURS, AGAIN):
             raise BenchError(f"{LIBRARY} is not built; run make first")
         else:
             raise BenchError(f"no allocator is called {name}; there are {', '.join(known)}. "
                              f"bench/peers/build makes the peers; NAME=PATH names any library")
+        chosen.append(with_settings(allocator, settings))
+    doubled = {one.name for one in chosen if [other.name for other in chosen].count(one.name) > 1}
+    if doubled:
+        raise BenchError(f"two allocators are called {', '.join(sorted(doubled))}; NAME=PATH gives "
+                         f"one another name")
     return chosen
+
+
+def with_settings(allocator, settings):
+    """The allocator under VARIABLE=VALUE words, which its source names so that reports do."""
+    if not settings:
+        return allocator
+    for setting in settings:
+        if not setting.partition("=")[0].isidentifier() or "=" not in setting:
+            raise BenchError(f"'{setting}' of the allocator {allocator.name} is not VARIABLE=VALUE")
+    environment = allocator.environment | dict(one.split("=", 1) for one in settings)
+    return replace(allocator, environment=environment,
+                   source=f"{allocator.source} with {' '.join(settings)}")
