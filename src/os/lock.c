@@ -43,6 +43,14 @@ PRIM_NOINLINE void lock_wake(struct lock *lock) {
     futex(lock, FUTEX_WAKE, 1);
 }
 
+void lock_take(struct lock *lock) {
+    lock_take_here(lock);
+}
+
+void lock_give(struct lock *lock) {
+    lock_give_here(lock);
+}
+
 #ifdef PRIM_CHECKED
 static PRIM_THREAD_LOCAL uint32_t ranks_held; /* one bit a rank */
 

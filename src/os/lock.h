@@ -34,8 +34,7 @@ PRIM_INLINE void lock_rank_left(enum lock_rank rank) {
 }
 #endif
 
-/* Without a rank: only for fork, which takes many locks of one rank, in the table's order. */
-PRIM_INLINE void lock_acquire_unranked(struct lock *lock) {
+PRIM_INLINE void lock_take_here(struct lock *lock) {
     uint32_t expected = 0;
     if (process_is_alone() && load_relaxed(&lock->word) == 0) {
         store_relaxed(&lock->word, 1);
@@ -44,12 +43,31 @@ PRIM_INLINE void lock_acquire_unranked(struct lock *lock) {
     }
 }
 
-PRIM_INLINE void lock_release_unranked(struct lock *lock) {
+PRIM_INLINE void lock_give_here(struct lock *lock) {
     if (process_is_alone()) {
         store_relaxed(&lock->word, 0);
     } else if (exchange_release(&lock->word, 0) == 2) { /* order pair: lock */
         lock_wake(lock);
     }
+}
+
+/* The same out of line: the two halves together are a hundred bytes. */
+void lock_take(struct lock *lock);
+void lock_give(struct lock *lock);
+
+#ifdef __OPTIMIZE_SIZE__
+enum { LOCK_IS_CALLED = true };
+#else
+enum { LOCK_IS_CALLED = false };
+#endif
+
+/* Without a rank: only for fork, which takes many locks of one rank, in the table's order. */
+PRIM_INLINE void lock_acquire_unranked(struct lock *lock) {
+    (LOCK_IS_CALLED ? lock_take : lock_take_here)(lock);
+}
+
+PRIM_INLINE void lock_release_unranked(struct lock *lock) {
+    (LOCK_IS_CALLED ? lock_give : lock_give_here)(lock);
 }
 
 PRIM_INLINE void lock_acquire(struct lock *lock, enum lock_rank rank) {
