@@ -42,6 +42,10 @@ endfunction()
 # primalloc_objects(FLAVOUR [DEFINITIONS ...] [OPTIONS ...])
 function(primalloc_objects flavour)
     primalloc_object_library(primalloc_objects_${flavour} SOURCES ${PRIMALLOC_SOURCES} ${ARGN})
+    primalloc_object_library(primalloc_watch_objects_${flavour}
+                             SOURCES ${PRIMALLOC_WATCH_SOURCES} ${ARGN})
+    primalloc_object_library(primalloc_minimal_objects_${flavour}
+                             SOURCES ${PRIMALLOC_MINIMAL_SOURCES} ${ARGN})
     if(PRIMALLOC_STANDARD_SOURCES)
         primalloc_object_library(primalloc_standard_objects_${flavour}
                                  SOURCES ${PRIMALLOC_STANDARD_SOURCES} ${ARGN})
@@ -62,17 +66,26 @@ function(primalloc_finish_library target)
                           LINKER_LANGUAGE C)
 endfunction()
 
-function(primalloc_flavour_objects variable flavour with_standard)
+function(primalloc_flavour_objects variable flavour with_standard minimal)
     set(objects $<TARGET_OBJECTS:primalloc_objects_${flavour}>)
+    set(standard)
     if(with_standard AND TARGET primalloc_standard_objects_${flavour})
-        list(APPEND objects $<TARGET_OBJECTS:primalloc_standard_objects_${flavour}>)
+        set(standard $<TARGET_OBJECTS:primalloc_standard_objects_${flavour}>)
+    endif()
+    if(minimal)
+        list(APPEND objects $<TARGET_OBJECTS:primalloc_minimal_objects_${flavour}>
+             $<FILTER:${standard},EXCLUDE,standard_mcheck>)
+    else()
+        list(APPEND objects $<TARGET_OBJECTS:primalloc_watch_objects_${flavour}> ${standard})
     endif()
     set(${variable} ${objects} PARENT_SCOPE)
 endfunction()
 
-# primalloc_shared(TARGET FLAVOUR): a library that replaces malloc when preloaded or linked.
+# primalloc_shared(TARGET FLAVOUR [MINIMAL]): a library that replaces malloc when preloaded or linked;
+# with MINIMAL without the observers.
 function(primalloc_shared target flavour)
-    primalloc_flavour_objects(objects ${flavour} TRUE)
+    cmake_parse_arguments(ARG "MINIMAL" "" "" ${ARGN})
+    primalloc_flavour_objects(objects ${flavour} TRUE "${ARG_MINIMAL}")
     add_library(${target} SHARED ${objects} $<TARGET_OBJECTS:primalloc_shared_objects_${flavour}>)
     target_link_options(${target} PRIVATE ${PRIMALLOC_LINK_OPTIONS}
                         "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/primalloc.map")
@@ -82,13 +95,13 @@ function(primalloc_shared target flavour)
     primalloc_finish_library(${target})
 endfunction()
 
-# primalloc_archive(TARGET FLAVOUR [WITH_STANDARD] [INTERNALS]): without WITH_STANDARD only the prim_
+# primalloc_archive(TARGET FLAVOUR [WITH_STANDARD] [INTERNALS] [MINIMAL]): without WITH_STANDARD only the prim_
 # names are there. An archive is one object file, so that a program takes the whole family with its
 # constructors or none of it. One that is shipped has its internal names made local: they can clash
 # with nothing in a static link. With INTERNALS they stay, for unit tests of the modules.
 function(primalloc_archive target flavour)
-    cmake_parse_arguments(ARG "WITH_STANDARD;INTERNALS" "" "" ${ARGN})
-    primalloc_flavour_objects(objects ${flavour} ${ARG_WITH_STANDARD})
+    cmake_parse_arguments(ARG "WITH_STANDARD;INTERNALS;MINIMAL" "" "" ${ARGN})
+    primalloc_flavour_objects(objects ${flavour} "${ARG_WITH_STANDARD}" "${ARG_MINIMAL}")
     list(APPEND objects $<TARGET_OBJECTS:primalloc_archive_objects_${flavour}>)
     set(merged "${PROJECT_BINARY_DIR}/${target}.o")
     if(ARG_INTERNALS)
@@ -102,7 +115,8 @@ function(primalloc_archive target flavour)
                        COMMENT "Merging the objects of ${target}")
     set_source_files_properties("${merged}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     add_library(${target} STATIC "${merged}")
-    add_dependencies(${target} primalloc_objects_${flavour} primalloc_archive_objects_${flavour})
+    add_dependencies(${target} primalloc_objects_${flavour} primalloc_archive_objects_${flavour}
+                     primalloc_watch_objects_${flavour} primalloc_minimal_objects_${flavour})
     if(ARG_WITH_STANDARD AND TARGET primalloc_standard_objects_${flavour})
         add_dependencies(${target} primalloc_standard_objects_${flavour})
     endif()

@@ -5,10 +5,16 @@ set(PRIMALLOC_CMAKE_DIRECTORY "${CMAKE_INSTALL_LIBDIR}/cmake/primalloc")
 
 set_target_properties(primalloc_static PROPERTIES EXPORT_NAME static)
 set_target_properties(primalloc_prefixed PROPERTIES EXPORT_NAME prefixed)
+set_target_properties(primalloc_minimal PROPERTIES EXPORT_NAME minimal)
+set_target_properties(primalloc_minimal_static PROPERTIES EXPORT_NAME minimal_static)
 install(TARGETS primalloc EXPORT primalloc_targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime
         NAMELINK_COMPONENT development)
-install(TARGETS primalloc_static primalloc_prefixed EXPORT primalloc_targets
+install(TARGETS primalloc_minimal EXPORT primalloc_targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT minimal
+        NAMELINK_COMPONENT development)
+install(TARGETS primalloc_static primalloc_prefixed primalloc_minimal_static
+        EXPORT primalloc_targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         COMPONENT development)
@@ -28,7 +34,7 @@ install(FILES "${PROJECT_BINARY_DIR}/primalloc-config.cmake"
 # The prefix is found from where the file lies, so that what is installed can be moved as a whole.
 file(RELATIVE_PATH PRIMALLOC_PKGCONFIG_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(PREPEND PRIMALLOC_PKGCONFIG_PREFIX "\${pcfiledir}/")
-foreach(name primalloc primalloc-prefixed)
+foreach(name primalloc primalloc-minimal primalloc-prefixed)
     configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in"
                    "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
     install(FILES "${PROJECT_BINARY_DIR}/${name}.pc"

@@ -8,7 +8,9 @@
 #   guarded           as checked, with PRIMALLOC_GUARDED=1 for nearly every small block
 #   hardened          as checked, with PRIMALLOC_HARDENED=1
 #   soft_limit        as checked, with PRIMALLOC_SOFT_LIMIT=8M: soon pressed, always purging
+#   minimal           libprimalloc-minimal.so by LD_PRELOAD
 #   static            linked with libprimalloc.a, otherwise dynamic
+#   minimal_static    linked with libprimalloc-minimal.a, otherwise dynamic
 #   static_exe        linked with libprimalloc.a and -static
 #   prefixed          linked with libprimalloc_prefixed.a; the source's malloc becomes prim_malloc
 #   prefixed_checked  the same with assertions
@@ -27,6 +29,8 @@ set(PRIMALLOC_KIND_plain_DEFINITIONS "")
 set(PRIMALLOC_KIND_plain_LIBRARIES cmocka)
 set(PRIMALLOC_KIND_static_DEFINITIONS PRIM_TEST_STATIC)
 set(PRIMALLOC_KIND_static_LIBRARIES primalloc_static cmocka)
+set(PRIMALLOC_KIND_minimal_static_DEFINITIONS PRIM_TEST_STATIC)
+set(PRIMALLOC_KIND_minimal_static_LIBRARIES primalloc_minimal_static cmocka)
 set(PRIMALLOC_KIND_static_exe_DEFINITIONS PRIM_TEST_STATIC PRIM_TEST_FULLY_STATIC)
 set(PRIMALLOC_KIND_static_exe_LIBRARIES primalloc_static -static)
 set(PRIMALLOC_KIND_prefixed_DEFINITIONS PRIM_TEST_PREFIXED)
@@ -57,7 +61,9 @@ set(PRIMALLOC_FLAVOUR_soft_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_SOFT_LIM
 set(PRIMALLOC_FLAVOUR_hardened ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_HARDENED=1)
 set(PRIMALLOC_FLAVOUR_guarded ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_GUARDED=1
     PRIMALLOC_GUARDED_BYTES=200 PRIMALLOC_GUARDED_RATE=0 PRIMALLOC_GUARDED_SLOTS=300)
-foreach(flavour static static_exe prefixed prefixed_checked tsan)
+set(PRIMALLOC_FLAVOUR_minimal plain "LD_PRELOAD=$<TARGET_FILE:primalloc_minimal>"
+    "PRIM_TEST_EXPECT=$<TARGET_FILE:primalloc_minimal>")
+foreach(flavour static minimal_static static_exe prefixed prefixed_checked tsan)
     set(PRIMALLOC_FLAVOUR_${flavour} ${flavour} PRIM_TEST_EXPECT=self)
 endforeach()
 list(APPEND PRIMALLOC_FLAVOUR_tsan "TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1")

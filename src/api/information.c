@@ -1,6 +1,4 @@
 /* information.c - what glibc lets a program ask of its heap: mallinfo and its relatives. */
-#include <errno.h>
-
 #include "objects/heap.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
@@ -8,7 +6,6 @@
 #include "pages/purge.h"
 #include "primalloc.h"
 #include "settings/glibc_knobs.h"
-#include "watch/report.h"
 
 PRIM_EXPORT int prim_malloc_trim(size_t pad) {
     struct thread_cache *cache = thread_cache_own();
@@ -29,21 +26,6 @@ PRIM_EXPORT int prim_mallopt(int parameter, int value) {
     return is_known;
 }
 
-PRIM_EXPORT struct prim_mallinfo2 prim_mallinfo2(void) {
-    struct snapshot snapshot;
-    snapshot_take(&snapshot, NULL, NULL);
-    size_t live = snapshot.live_bytes + snapshot.large_bytes + snapshot.heap_bytes;
-    return (struct prim_mallinfo2){
-        .arena = snapshot.mapped_bytes,
-        .ordblks = snapshot.partial_blocks,
-        .smblks = snapshot.cached_blocks,
-        .fsmblks = snapshot.cached_bytes,
-        .uordblks = live,
-        .fordblks = snapshot.mapped_bytes - live,
-        .keepcost = snapshot.dirty_bytes,
-    };
-}
-
 static int as_int(size_t value) {
     return (int)(unsigned)value; /* glibc's mallinfo wraps as well; mallinfo2 is the remedy */
 }
@@ -59,22 +41,6 @@ PRIM_EXPORT struct prim_mallinfo prim_mallinfo(void) {
         .fordblks = as_int(wide.fordblks),
         .keepcost = as_int(wide.keepcost),
     };
-}
-
-static void write_to_stream(const char *text, size_t length, void *context) {
-    fwrite(text, 1, length, (FILE *)context);
-}
-
-PRIM_EXPORT int prim_malloc_info(int options, FILE *stream) {
-    if (options != 0) {
-        errno = EINVAL;
-        return -1;
-    }
-    if (!report_write(REPORT_XML, write_to_stream, stream)) {
-        errno = ENOMEM;
-        return -1;
-    }
-    return 0;
 }
 
 PRIM_EXPORT void prim_malloc_stats(void) {

@@ -3,14 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/watched.h"
+#include "base/print.h"
 #include "objects/heap.h"
 #include "os/loader.h"
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/option_report.h"
-#include "watch/check.h"
-#include "watch/guarded.h"
-#include "watch/snapshot.h"
 
 /* only_exe: takes this library out of LD_PRELOAD, in place, so that children start without it. */
 static void leave_preload(char *list) {
@@ -67,11 +66,7 @@ __attribute__((constructor(101))) static void start(void) {
     if (preload) {
         leave_preload(preload);
     }
-    if (options.check) {
-        check_prepare();
-        pthread_atfork(check_fork_prepare, check_fork_parent, check_fork_child);
-    }
-    guarded_start();
+    watched_start();
     if (option_now(verbose)) {
         greet();
         report_settings();
@@ -79,14 +74,5 @@ __attribute__((constructor(101))) static void start(void) {
 }
 
 __attribute__((destructor(101))) static void finish(void) {
-    check_finish();
-    if (options.stats_output) {
-        char line[256];
-        struct print out = print_to(line, sizeof line);
-        snapshot_print_calls(&out);
-        process_append_to_file(options.stats_output, line, out.length);
-    }
-    if (option_now(show_stats)) {
-        prim_stats_print();
-    }
+    watched_finish();
 }

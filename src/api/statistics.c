@@ -98,3 +98,34 @@ PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output,
     }
     return 0;
 }
+
+PRIM_EXPORT struct prim_mallinfo2 prim_mallinfo2(void) {
+    struct snapshot snapshot;
+    snapshot_take(&snapshot, NULL, NULL);
+    size_t live = snapshot.live_bytes + snapshot.large_bytes + snapshot.heap_bytes;
+    return (struct prim_mallinfo2){
+        .arena = snapshot.mapped_bytes,
+        .ordblks = snapshot.partial_blocks,
+        .smblks = snapshot.cached_blocks,
+        .fsmblks = snapshot.cached_bytes,
+        .uordblks = live,
+        .fordblks = snapshot.mapped_bytes - live,
+        .keepcost = snapshot.dirty_bytes,
+    };
+}
+
+static void write_to_stream(const char *text, size_t length, void *context) {
+    fwrite(text, 1, length, (FILE *)context);
+}
+
+PRIM_EXPORT int prim_malloc_info(int options, FILE *stream) {
+    if (options != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!report_write(REPORT_XML, write_to_stream, stream)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
+}

@@ -90,8 +90,8 @@ size_t watcher_usable_size(const void *block);
 bool watcher_enter(const struct watcher *self);
 void watcher_leave(const struct watcher *self);
 
-/* Registers those that the options ask for. Defined in src/watch, called here once, as soon as the
- * options are read. */
+/* Registers those that the options ask for, once, as soon as the options are read. Defined at the
+ * top of the layers, by a file that knows the observers or by one that knows there are none. */
 void watchers_begin(void);
 
 void watcher_fork_prepare(void);

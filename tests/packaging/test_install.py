@@ -72,6 +72,23 @@ def test_pkg_config_finds_the_package(installed, tmp_path):
     assert run("pkg-config", "--modversion", "primalloc", **path).strip() == VERSION
 
 
+def test_the_minimal_library_is_installed(installed, tmp_path):
+    need("pkg-config")
+    path = {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
+    flags = run("pkg-config", "--cflags", "--libs", "primalloc-minimal", **path).split()
+    run("cc", "-o", tmp_path / "words", EXAMPLES / "c" / "words.c", *flags)
+    assert "libprimalloc-minimal.so.0" in needed(tmp_path / "words")
+    said = counts(tmp_path / "words", LD_LIBRARY_PATH=str(installed / "lib"))
+    assert said == f"primalloc {VERSION} serves malloc"
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(small LANGUAGES C)\n"
+        "find_package(primalloc REQUIRED)\n"
+        f"add_executable(words {EXAMPLES}/c/words.c)\n"
+        "target_link_libraries(words PRIVATE primalloc::minimal_static)\n")
+    folder = build(tmp_path, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={installed}")
+    assert counts(folder / "words") == f"primalloc {VERSION} serves malloc"
+
+
 def test_fetch_content_of_a_checkout(tmp_path):
     folder = build(EXAMPLES / "cxx", tmp_path, f"-DPRIMALLOC_SOURCE={ROOT}")
     assert counts(folder / "words") == f"primalloc {VERSION} serves new"
@@ -85,7 +102,8 @@ def test_add_subdirectory(tmp_path):
         "cmake_minimum_required(VERSION 3.16)\nproject(holds LANGUAGES C)\n"
         f"add_subdirectory({ROOT} primalloc)\nadd_executable(words {EXAMPLES}/c/words.c)\n"
         "target_link_libraries(words PRIVATE primalloc::static)\n"
-        "foreach(name primalloc static prefixed)\n  if(NOT TARGET primalloc::${name})\n"
+        "foreach(name primalloc static prefixed minimal minimal_static)\n"
+        "  if(NOT TARGET primalloc::${name})\n"
         "    message(FATAL_ERROR \"primalloc::${name} is missing\")\n  endif()\nendforeach()\n")
     run("cmake", "-S", tmp_path, "-B", tmp_path / "build")
     installs = (tmp_path / "build" / "primalloc" / "cmake_install.cmake").read_text()
@@ -114,7 +132,7 @@ def packages(tmp_path_factory):
 
 
 def test_debian_packages_say_what_they_are(packages):
-    assert {"libprimalloc0", "libprimalloc-dev"} <= set(packages)
+    assert {"libprimalloc0", "libprimalloc-minimal0", "libprimalloc-dev"} <= set(packages)
     for path in packages.values():
         fields = run("dpkg-deb", "--field", path, "Version", "Depends", "Maintainer", "Description")
         assert f"Version: {VERSION}\n" in fields

@@ -117,12 +117,12 @@ class Amalgamation:
         layers = tree.read("src/LAYERS").split()
         self.sources = [path for layer in layers
                         for path in tree.files(f"src/{layer}", suffixes={".c"})
-                        if Path(path).name != "start_main.c"]
+                        if Path(path).name not in ("start_main.c", "unwatched.c")]
         self.headers = [path for layer in layers
                         for path in tree.files(f"src/{layer}", suffixes={".h", ".def"})]
         self.names = {path: file_scope_names(tree.read(path))
                       for path in self.sources + self.headers if not path.endswith(".def")}
-        self.system, self.included = {}, set()
+        self.system, self.included, self.exported = {}, set(), set()
 
     def own(self, path):
         """The text of a file of ours without its includes of the system's headers."""
@@ -142,7 +142,7 @@ class Amalgamation:
         guard = GUARD.search(text)
         text = text[:guard.start()] + text[guard.end():text.rindex("#endif")]
         text = OWN_INCLUDE.sub(self.include, text)
-        if path.startswith("src/api/"):  # its names are exported
+        if shared_names(text) & self.exported:
             return text
         return (f"#pragma GCC visibility push(hidden)\n{text.strip()}\n"
                 "#pragma GCC visibility pop\n")
@@ -163,8 +163,9 @@ class Amalgamation:
         return f"\n/* {'-' * 20} {path} {'-' * 20} */\n\n{text}"
 
     def text(self, exported):
+        self.exported = exported
         self.shared = set().union(*(shared_names(self.tree.read(path)) for path in self.headers
-                                    if path.endswith(".h") and "/api/" not in path))
+                                    if path.endswith(".h"))) - exported
         # What a header names and does not define is one structure in every file.
         code = " ".join(strip_c(self.tree.read(path)) for path in self.headers
                         if path.endswith(".h"))

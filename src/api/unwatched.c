@@ -1,0 +1,211 @@
+/* unwatched.c - the minimal library's answers to whoever asks for observers: it has none.
+ *
+ * All names are there, so that a program that is linked with the full library starts on this one.
+ * What is asked of the page heap is answered as far as that knows; profiles, leaks, checks and
+ * statistics by class are not there, and say so by their error. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/standard.h"
+#include "api/watched.h"
+#include "base/bits.h"
+#include "base/print.h"
+#include "objects/arena.h"
+#include "objects/heap.h"
+#include "objects/watcher.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/process.h"
+#include "pages/limits.h"
+#include "pages/metadata.h"
+#include "pages/page_heap.h"
+#include "settings/options.h"
+
+void watchers_begin(void) {}
+
+/* Whoever asks for an observer in vain is told so. */
+static void tell(bool is_asked, const char *variable) {
+    if (is_asked) {
+        char line[128];
+        struct print out = print_to(line, sizeof line);
+        print_text(&out, "primalloc: ");
+        print_text(&out, variable);
+        print_text(&out, " does nothing in the minimal library\n");
+        process_write_error(line, out.length);
+    }
+}
+
+void watched_start(void) {
+    tell(options.check, "PRIMALLOC_CHECK (MALLOC_CHECK_)");
+    tell(options.guarded, "PRIMALLOC_GUARDED");
+    tell(options.profile, "PRIMALLOC_PROFILE");
+    tell(options.leak_check, "PRIMALLOC_LEAK_CHECK");
+    tell(options.stats_output, "PRIMALLOC_STATS_OUTPUT");
+}
+
+void watched_finish(void) {
+    if (option_now(show_stats)) {
+        prim_stats_print();
+    }
+}
+
+/* What the page heap knows, without a look at slabs and caches: spans count as in use. */
+static struct prim_stats figures(void) {
+    heap_ensure();
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    struct prim_stats stats = {
+        .mapped_bytes = load_relaxed(&page_heap.mapped_slices) * SLICE_SIZE,
+        .dirty_bytes = load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE,
+        .clean_bytes = load_relaxed(&page_heap.clean.slice_count) * SLICE_SIZE,
+    };
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    stats.metadata_bytes = metadata_mapped_bytes();
+    stats.held_peak_bytes = load_relaxed(&limits.held_peak);
+    stats.map_calls = load_relaxed(&memory_counts.map_calls);
+    stats.unmap_calls = load_relaxed(&memory_counts.unmap_calls);
+    stats.purge_calls = load_relaxed(&memory_counts.purge_calls);
+    stats.purged_bytes = load_relaxed(&memory_counts.purged_bytes);
+    return stats;
+}
+
+static size_t copy(void *to, size_t to_size, const void *from, size_t from_size) {
+    size_t known = bits_min(to_size, from_size);
+    memcpy(to, from, known);
+    memset((char *)to + known, 0, to_size - known);
+    return from_size;
+}
+
+PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
+    struct prim_stats known = figures();
+    return copy(stats, size, &known, sizeof known);
+}
+
+PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t count, size_t size) {
+    memset(classes, 0, count * size);
+    return 0;
+}
+
+static void print_part(struct print *out, uint64_t bytes, const char *what) {
+    print_decimal(out, bytes);
+    print_text(out, what);
+}
+
+PRIM_EXPORT void prim_stats_print(void) {
+    struct prim_stats known = figures();
+    char line[256];
+    struct print out = print_to(line, sizeof line);
+    print_text(&out, "primalloc: heap of ");
+    print_part(&out, known.mapped_bytes, " bytes, of these free ");
+    print_part(&out, known.dirty_bytes, " that may be resident and ");
+    print_part(&out, known.clean_bytes, " that are not; most at a time ");
+    print_part(&out, known.held_peak_bytes, "\n");
+    process_write_output(line, out.length);
+}
+
+static int refuse(int error) {
+    errno = error;
+    return -1;
+}
+
+PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output, void *context) {
+    (void)output;
+    (void)context;
+    return refuse((unsigned)form > PRIM_STATS_OPENMETRICS ? EINVAL : ENOTSUP);
+}
+
+PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats,
+                                       size_t size) {
+    struct arena_counts counts = arena_counts((struct arena *)heap);
+    struct prim_heap_stats known = {
+        .live_bytes = counts.live_bytes,
+        .live_blocks = counts.live_count,
+        .peak_bytes = counts.peak_bytes,
+        .total_bytes = counts.total_bytes,
+        .total_blocks = counts.total_count,
+        .freed_bytes = counts.total_bytes - counts.live_bytes,
+        .freed_blocks = counts.total_count - counts.live_count,
+        .area_bytes = counts.area_bytes,
+        .free_bytes = counts.area_bytes - bits_min(counts.live_bytes, counts.area_bytes),
+        .limit_bytes = counts.limit == SIZE_MAX ? 0 : counts.limit,
+    };
+    return copy(stats, size, &known, sizeof known);
+}
+
+PRIM_EXPORT void prim_heap_stats_print(prim_heap_t *heap) {
+    (void)heap;
+}
+
+PRIM_EXPORT struct prim_mallinfo2 prim_mallinfo2(void) {
+    struct prim_stats known = figures();
+    size_t free_bytes = known.dirty_bytes + known.clean_bytes;
+    return (struct prim_mallinfo2){
+        .arena = known.mapped_bytes,
+        .uordblks = known.mapped_bytes - free_bytes,
+        .fordblks = free_bytes,
+        .keepcost = known.dirty_bytes,
+    };
+}
+
+PRIM_EXPORT int prim_malloc_info(int form, FILE *stream) {
+    if (form != 0) {
+        return refuse(EINVAL);
+    }
+    struct prim_stats known = figures();
+    fprintf(stream,
+            "<malloc version=\"primalloc-1\">\n<system type=\"current\" size=\"%zu\"/>\n"
+            "<system type=\"max\" size=\"%zu\"/>\n</malloc>\n",
+            (size_t)known.mapped_bytes, (size_t)known.held_peak_bytes);
+    return 0;
+}
+
+PRIM_EXPORT size_t prim_check_all(void) {
+    return 0;
+}
+
+PRIM_EXPORT int prim_profile_start(const char *settings) {
+    (void)settings;
+    return refuse(ENOTSUP);
+}
+
+PRIM_EXPORT void prim_profile_stop(void) {}
+
+PRIM_EXPORT int prim_profile_dump(const char *path) {
+    (void)path;
+    return refuse(ENOTSUP);
+}
+
+PRIM_EXPORT long prim_leak_check(void) {
+    return refuse(ENOTSUP);
+}
+
+PRIM_EXPORT void prim_leak_ignore(const void *block) {
+    (void)block;
+}
+
+PRIM_EXPORT void prim_leak_disable(void) {}
+
+PRIM_EXPORT void prim_leak_enable(void) {}
+
+/* As glibc's since 2.34 are without its library for debugging. */
+typedef void mcheck_handler(int status);
+int mcheck(mcheck_handler *handler);
+int mcheck_pedantic(mcheck_handler *handler);
+void mcheck_check_all(void);
+int mprobe(void *block);
+
+PRIM_EXPORT int mcheck(mcheck_handler *handler) {
+    (void)handler;
+    return -1;
+}
+
+PRIM_EXPORT int mcheck_pedantic(mcheck_handler *handler) {
+    (void)handler;
+    return -1;
+}
+
+PRIM_EXPORT void mcheck_check_all(void) {}
+
+PRIM_EXPORT int mprobe(void *block) {
+    (void)block;
+    return -1; /* MCHECK_DISABLED */
+}

@@ -1,0 +1,37 @@
+/* watched.c - see watched.h: the observers that the options ask for begin and end here. */
+#include "api/watched.h"
+
+#include <pthread.h>
+
+#include "objects/watcher.h"
+#include "os/process.h"
+#include "primalloc.h"
+#include "settings/options.h"
+#include "watch/check.h"
+#include "watch/guarded.h"
+#include "watch/snapshot.h"
+
+void watchers_begin(void) {
+    check_begin();
+}
+
+void watched_start(void) {
+    if (options.check) {
+        check_prepare();
+        pthread_atfork(check_fork_prepare, check_fork_parent, check_fork_child);
+    }
+    guarded_start();
+}
+
+void watched_finish(void) {
+    check_finish();
+    if (options.stats_output) {
+        char line[256];
+        struct print out = print_to(line, sizeof line);
+        snapshot_print_calls(&out);
+        process_append_to_file(options.stats_output, line, out.length);
+    }
+    if (option_now(show_stats)) {
+        prim_stats_print();
+    }
+}

@@ -1,0 +1,13 @@
+/* watched.h - where the api meets the observers of src/watch.
+ *
+ * watched.c takes them along; unwatched.c stands in its place, and in that of the other files of
+ * this folder that only ask observers, in the minimal library. Which files these are is a list in
+ * CMakeLists.txt. */
+#ifndef PRIM_API_WATCHED_H
+#define PRIM_API_WATCHED_H
+
+/* In the constructor, once options are read, and in the destructor. */
+void watched_start(void);
+void watched_finish(void);
+
+#endif
