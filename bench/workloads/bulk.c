@@ -2,15 +2,16 @@
  * sh8bench).
  *
  * Each thread fills an array with <blocks> blocks of 1 to <size-max> bytes, small ones more often,
- * then frees all of them in reverse order (lifo), in the order of allocation (fifo), or every
- * second one forward and the rest backward (mixed), <rounds> times. With pass=1 each round's blocks
+ * then frees all of them in reverse order (lifo), in the order of allocation (fifo), every second
+ * one forward and the rest backward (mixed), by their addresses (rising) or from the highest
+ * address down (falling), <rounds> times. With pass=1 each round's blocks
  * are freed by the next thread instead, as sh8bench does.
  */
 #include "workload.h"
 
-enum { ORDER_LIFO, ORDER_FIFO, ORDER_MIXED };
+enum { ORDER_LIFO, ORDER_FIFO, ORDER_MIXED, ORDER_RISING, ORDER_FALLING };
 
-static const char *const order_words[] = {"lifo", "fifo", "mixed", NULL};
+static const char *const order_words[] = {"lifo", "fifo", "mixed", "rising", "falling", NULL};
 
 static struct argument arguments[] = {
     {"order", "order of the frees", ORDER_LIFO, 0, 0, order_words},
@@ -19,6 +20,7 @@ static struct argument arguments[] = {
     {"blocks", "blocks of a round", 50000, 1, 100000000, NULL},
     {"size-max", "largest block, bytes", 1000, 1, 1 << 30, NULL},
     {"pass", "1 = the next thread frees", 0, 0, 1, NULL},
+    {"churned", "blocks replaced at random before each round's frees", 0, 0, 100000000, NULL},
 };
 
 struct block {
@@ -29,26 +31,57 @@ struct block {
 static struct block *arrays[THREADS_MOST];
 static pthread_barrier_t barrier;
 
-static void array_fill(struct block *blocks, struct random_stream *random) {
-    for (uint64_t b = 0; b < arguments[3].value; b++) {
-        /* The product of two uniform numbers: half of the blocks are below a fifth of the largest.
-         * */
-        uint64_t limit = random_between(random, 1, arguments[4].value);
-        size_t bytes = random_between(random, 1, limit);
-        blocks[b] = (struct block){block_new(bytes), bytes};
-    }
+/* The product of two uniform numbers: half of the blocks are below a fifth of the largest. */
+static struct block block_random(struct random_stream *random) {
+    uint64_t limit = random_between(random, 1, arguments[4].value);
+    size_t bytes = random_between(random, 1, limit);
+    return (struct block){block_new(bytes), bytes};
 }
 
 static void block_drop(const struct block *block) {
     block_delete(block->address, block->bytes);
 }
 
-static void array_free(const struct block *blocks) {
+static void array_fill(struct block *blocks, struct random_stream *random) {
+    for (uint64_t b = 0; b < arguments[3].value; b++) blocks[b] = block_random(random);
+    for (uint64_t i = 0; i < arguments[6].value; i++) {
+        struct block *block = &blocks[random_below(random, arguments[3].value)];
+        block_drop(block);
+        *block = block_random(random);
+    }
+}
+
+/* By address, in four passes over eleven bits each, of addresses in units of 16 bytes: those of all
+ * that a Linux process may have. */
+static void sort_by_address(struct block *blocks, struct block *others, uint64_t count) {
+    enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, PASSES = 4 };
+    for (unsigned pass = 0; pass < PASSES; pass++) {
+        unsigned shift = 4 + pass * DIGIT_BITS;
+        uint64_t starts[DIGITS] = {0};
+        for (uint64_t b = 0; b < count; b++)
+            starts[(uintptr_t)blocks[b].address >> shift & (DIGITS - 1)]++;
+        for (uint64_t digit = 0, sum = 0; digit < DIGITS; digit++) {
+            uint64_t own = starts[digit];
+            starts[digit] = sum;
+            sum += own;
+        }
+        for (uint64_t b = 0; b < count; b++)
+            others[starts[(uintptr_t)blocks[b].address >> shift & (DIGITS - 1)]++] = blocks[b];
+        struct block *sorted = others;
+        others = blocks;
+        blocks = sorted;
+    }
+}
+
+static void array_free(struct block *blocks) {
     uint64_t count = arguments[3].value;
+    if (arguments[0].value >= ORDER_RISING) sort_by_address(blocks, blocks + count, count);
     switch (arguments[0].value) {
+    case ORDER_FALLING:
     case ORDER_LIFO:
         for (uint64_t b = count; b-- > 0;) block_drop(&blocks[b]);
         break;
+    case ORDER_RISING:
     case ORDER_FIFO:
         for (uint64_t b = 0; b < count; b++) block_drop(&blocks[b]);
         break;
@@ -81,7 +114,8 @@ int main(int argc, char **argv) {
     pthread_barrier_init(&barrier, NULL, (unsigned)threads);
     for (uint64_t t = 0; t < threads; t++) {
         numbers[t] = t;
-        arrays[t] = (struct block *)table_new(arguments[3].value, sizeof(struct block));
+        /* The second half is for sorting. */
+        arrays[t] = (struct block *)table_new(2 * arguments[3].value, sizeof(struct block));
     }
     double started_s = time_now_s();
     threads_run(threads, work, numbers, sizeof *numbers);

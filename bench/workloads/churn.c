@@ -3,7 +3,8 @@
  * Each thread keeps <live> blocks of <smallest> to <largest> bytes, uniformly distributed, and
  * replaces a random one <operations> times. With few live blocks everything stays in the CPU's
  * caches; with many, each free and each reuse meets a cold line, and what counts is how many cold
- * lines the allocator itself touches and how tightly it packs.
+ * lines the allocator itself touches and how tightly it packs. With <aligned> so many of a hundred
+ * blocks are aligned to a power of two from 32 to 4,096 bytes.
  */
 #include "workload.h"
 
@@ -14,6 +15,7 @@ static struct argument arguments[] = {
     {"largest", "largest block, bytes", 1000, 1, 1 << 30, NULL},
     {"threads", "threads side by side", 1, 1, THREADS_MOST, NULL},
     {"seed", "seed of the random numbers", 1, 0, UINT32_MAX, NULL},
+    {"aligned", "of a hundred blocks, how many are aligned", 0, 0, 100, NULL},
 };
 
 struct block {
@@ -21,8 +23,18 @@ struct block {
     size_t bytes;
 };
 
+static void *aligned_new(size_t alignment, size_t bytes) {
+    void *block = NULL;
+    if (posix_memalign(&block, alignment, bytes) != 0 || (uintptr_t)block % alignment)
+        workload_fail("no block of %zu bytes aligned to %zu", bytes, alignment);
+    block_write(block, bytes);
+    return block;
+}
+
 static struct block block_random(struct random_stream *random) {
     size_t bytes = random_between(random, arguments[2].value, arguments[3].value);
+    if (arguments[6].value && random_below(random, 100) < arguments[6].value)
+        return (struct block){aligned_new((size_t)32 << random_below(random, 8), bytes), bytes};
     return (struct block){block_new(bytes), bytes};
 }
 

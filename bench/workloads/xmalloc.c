@@ -2,9 +2,9 @@
  * multithreaded Linux environment" (2000), in the form with batches.
  *
  * <workers> threads allocate batches of <batch> blocks and put them into one queue that holds at
- * most 100 batches; as many other threads take batches and free their blocks. No block is ever
- * freed by the thread that allocated it. Sizes are 64 bytes, or, mixed, a power of two from 8 to
- * 2,048 bytes drawn for each block. The number of batches is fixed instead of the time.
+ * most 100 batches; as many other threads, or <consumers>, take batches and free their blocks. No
+ * block is ever freed by the thread that allocated it. Sizes are 64 bytes, or, mixed, powers of two
+ * from 8 to 2,048 bytes drawn for each block. The number of batches is fixed instead of the time.
  */
 #include "workload.h"
 
@@ -13,10 +13,11 @@
 static const char *const size_words[] = {"fixed", "mixed", NULL};
 
 static struct argument arguments[] = {
-    {"workers", "producers, and as many consumers", 2, 1, THREADS_MOST / 2, NULL},
+    {"workers", "producers", 2, 1, THREADS_MOST / 2, NULL},
     {"batches", "batches of each producer", 1000, 1, 100000000, NULL},
     {"batch", "blocks of a batch", 4096, 1, 1000000, NULL},
     {"sizes", "64 bytes, or powers of two from 8 to 2048 bytes", 0, 0, 0, size_words},
+    {"consumers", "consumers; 0 = as many as producers", 0, 0, THREADS_MOST / 2, NULL},
 };
 
 /* A batch is a list whose links stand in the blocks; a lost link or count tells a broken malloc. */
@@ -59,6 +60,7 @@ static struct block *queue_take(void) {
 struct worker {
     int consumes;
     uint64_t number;
+    uint64_t batches; /* that it makes or frees */
 };
 
 static struct block *batch_new(struct random_stream *random) {
@@ -88,7 +90,7 @@ static void batch_delete(struct block *batch) {
 static void *work(void *context) {
     struct worker *worker = (struct worker *)context;
     struct random_stream random = random_seeded(worker->number);
-    for (uint64_t i = 0; i < arguments[1].value; i++) {
+    for (uint64_t i = 0; i < worker->batches; i++) {
         if (worker->consumes)
             batch_delete(queue_take());
         else
@@ -101,11 +103,24 @@ int main(int argc, char **argv) {
     arguments_parse(argc, argv, "Producers allocate batches that consumers free.", arguments,
                     sizeof arguments / sizeof *arguments);
     static struct worker workers[THREADS_MOST];
-    size_t count = 2 * arguments[0].value;
-    for (size_t i = 0; i < count; i++) workers[i] = (struct worker){(int)(i % 2), i};
+    uint64_t producers = arguments[0].value;
+    uint64_t consumers = arguments[4].value ? arguments[4].value : producers;
+    uint64_t batches = producers * arguments[1].value;
+    size_t count = 0;
+    for (uint64_t pair = 0; pair < producers || pair < consumers; pair++) {
+        if (pair < producers) {
+            workers[count] = (struct worker){0, count, arguments[1].value};
+            count++;
+        }
+        if (pair < consumers) {
+            uint64_t share = batches / consumers + (pair < batches % consumers);
+            workers[count] = (struct worker){1, count, share};
+            count++;
+        }
+    }
 
     double started_s = time_now_s();
     threads_run(count, work, workers, sizeof *workers);
-    report_print(arguments[0].value * arguments[1].value * arguments[2].value, started_s);
+    report_print(batches * arguments[2].value, started_s);
     return 0;
 }
