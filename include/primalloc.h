@@ -285,8 +285,8 @@ struct prim_stats {
         spans_peak; /* extents in use: slabs, large blocks, areas of heaps; most at a time */
     uint64_t slabs_made, threads_seen, spans_taken; /* that ever were */
     uint64_t searches;                              /* looks for a free extent that fits */
-    uint64_t heap_allocations, heap_frees,
-        heap_requested_bytes; /* calls, those of heaps and tags */
+    uint64_t heap_allocations, heap_frees, heap_requested_bytes; /* calls, of heaps and tags */
+    uint64_t double_frees; /* blocks that came back to their slab twice; docs/checks.md */
 };
 
 /* Of one size class; the last is that of the large blocks, with block_bytes 0. */

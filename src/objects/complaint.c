@@ -21,14 +21,15 @@ static bool is_wanted(void) {
 }
 
 /* The message has room for one more byte. */
-static PRIM_COLD void complain(int error, struct print *message, _Atomic unsigned *line_count) {
+static PRIM_COLD void complain(int error, struct print *message, _Atomic unsigned *line_count,
+                               unsigned lines_max) {
     complaint_function *function = load_acquire(&told_function); /* order pair: complaint */
     if (function) {
         int saved_errno = errno;
         message->text[message->length] = '\0';
         function(error, message->text, load_relaxed(&told_context));
         errno = saved_errno;
-    } else if (add_relaxed(line_count, 1) < COMPLAINT_LINES_MAX) {
+    } else if (add_relaxed(line_count, 1) < lines_max) {
         message->text[message->length] = '\n';
         process_write_error(message->text, message->length + 1);
     }
@@ -42,20 +43,32 @@ void complaint_memory(size_t size) {
         print_text(&out, "primalloc: no memory for a block of ");
         print_decimal(&out, size);
         print_text(&out, " bytes");
-        complain(ENOMEM, &out, &line_count);
+        complain(ENOMEM, &out, &line_count, COMPLAINT_LINES_MAX);
     }
+}
+
+static PRIM_COLD void complain_of(const char *call, const void *pointer, const char *what,
+                                  _Atomic unsigned *line_count, unsigned lines_max) {
+    char text[96];
+    struct print out = print_to(text, sizeof text - 1);
+    print_text(&out, "primalloc: ");
+    print_text(&out, call);
+    print_text(&out, " of ");
+    print_hexadecimal(&out, (uintptr_t)pointer);
+    print_text(&out, what);
+    complain(EINVAL, &out, line_count, lines_max);
 }
 
 void complaint_foreign(const char *call, const void *pointer) {
     static _Atomic unsigned line_count; /* (atomic: counter) */
     if (is_wanted()) {
-        char text[96];
-        struct print out = print_to(text, sizeof text - 1);
-        print_text(&out, "primalloc: ");
-        print_text(&out, call);
-        print_text(&out, " of ");
-        print_hexadecimal(&out, (uintptr_t)pointer);
-        print_text(&out, ", which is not a block of ours");
-        complain(EINVAL, &out, &line_count);
+        complain_of(call, pointer, ", which is not a block of ours", &line_count,
+                    COMPLAINT_LINES_MAX);
     }
+}
+
+void complaint_double_free(const void *block) {
+    static _Atomic unsigned line_count; /* (atomic: counter) */
+    complain_of("free", block, ", which was free already; MALLOC_CHECK_=3 tells where", &line_count,
+                1);
 }

@@ -2,6 +2,7 @@
 #include "objects/slab.h"
 
 #include "base/assert.h"
+#include "objects/double_free.h"
 #include "objects/slab_pages.h"
 #include "objects/slab_set.h"
 #include "os/machine.h"
@@ -9,10 +10,11 @@
 #include "pages/page_heap.h"
 
 enum {
-    WHOLE_LIST_SIZE = 2048,     /* slabs of blocks up to this size give their list uncut ... */
-    WHOLE_LIST_MOST = 4,        /* ... if it has at most so many times what is wanted */
-    CARVE_SIZE_MAX = 16 * 1024, /* bytes of fresh blocks taken at once beyond the page */
-    RUN_MAX = 32,               /* runs of blocks returned under one lock */
+    WHOLE_LIST_SIZE = 2048,          /* slabs of blocks up to this size give their list uncut ... */
+    WHOLE_LIST_MOST = 4,             /* ... if it has at most so many times what is wanted */
+    CARVE_SIZE_MAX = 16 * 1024,      /* bytes of fresh blocks taken at once beyond the page */
+    RUN_MAX = 32,                    /* runs of blocks returned under one lock */
+    RUN_LENGTH_MAX = SLICE_SIZE / 8, /* blocks that one can have at most */
 };
 
 static const uint8_t refill_order[BUCKET_COUNT] = {BUCKET_EIGHTH, BUCKET_QUARTER, BUCKET_HALF,
@@ -115,10 +117,16 @@ static unsigned acquire_single(unsigned object_class, void **list) {
     return 1;
 }
 
-static void release_singles(void *list) {
+static void release_singles(unsigned object_class, void *list) {
+    double_free_cut(list);
     while (list) {
         void *next = *(void **)list;
-        slab_set_free(span_of_block(list));
+        struct span *span = span_of_block(list);
+        if (PRIM_LIKELY(span_state(span) == SPAN_LARGE && span->object_class == object_class)) {
+            slab_set_free(span);
+        } else {
+            double_free_note(list);
+        }
         list = next;
     }
 }
@@ -230,7 +238,8 @@ struct run {
 };
 
 /* Cuts up to RUN_MAX runs off a list; returns how many. Blocks of different slices of one slab
- * make different runs, which costs a little and is never wrong. */
+ * make different runs, which costs a little and is never wrong. A circle is walked until there are
+ * so many. */
 static unsigned gather_runs(void **list, struct run *runs) {
     unsigned count = 0;
     void *block = *list;
@@ -238,43 +247,59 @@ static unsigned gather_runs(void **list, struct run *runs) {
         uintptr_t slice = (uintptr_t)block >> SLICE_SHIFT;
         struct run *run = &runs[count++];
         void *last;
-        uint32_t length = 0;
+        uint32_t room = RUN_LENGTH_MAX;
         run->first = block;
         run->slab = span_of_block(block);
         do {
             last = block;
-            length++;
             block = *(void **)block;
-        } while (block && (uintptr_t)block >> SLICE_SHIFT == slice);
+        } while (--room && block && (uintptr_t)block >> SLICE_SHIFT == slice);
         run->last = last;
-        run->count = length;
+        run->count = RUN_LENGTH_MAX - room;
     }
     *list = block;
     return count;
 }
 
-/* With the slab's lock held: takes a run back. Returns the slab if that emptied it. */
-static struct span *take_run(struct slab_set *set, const struct run *run) {
+/* With a set's lock held: whether a slab of the set can have handed all these blocks out. */
+PRIM_INLINE bool is_owed(const struct run *run, unsigned object_class) {
+    const struct span *slab = run->slab;
+    return slab->object_class == object_class && slab->used_count >= run->count &&
+           slab->free_blocks != run->first;
+}
+
+/* With the slab's lock held: takes a run back. */
+PRIM_INLINE void take_run(struct slab_set *set, const struct run *run) {
     struct span *slab = run->slab;
-    PRIM_ASSERT(span_state(slab) == SPAN_SLAB && slab->used_count >= run->count);
     *(void **)run->last = slab->free_blocks;
     slab->free_blocks = run->first;
     slab->free_count = (uint16_t)(slab->free_count + run->count);
     slab->used_count = (uint16_t)(slab->used_count - run->count);
     set->used_count -= run->count;
     slab_set_count_free(set, (int32_t)run->count);
-    if (slab_set_retire(set, slab)) {
-        return slab;
+}
+
+/* The same for a run that may hold blocks that are free already; false where the slab is another
+ * one by now, or none, or has all its blocks. */
+static PRIM_COLD bool take_with_care(struct slab_set *set, const struct run *run,
+                                     unsigned object_class, void **freed_twice) {
+    if (!is_owed(run, object_class)) {
+        *freed_twice = run->first;
     }
-    slab_set_update(set, slab);
-    return NULL;
+    if (run->slab->object_class != object_class || run->slab->used_count == 0) {
+        return false;
+    }
+    double_free_take(set, run->slab, run->first, run->count);
+    return true;
 }
 
 /* Returns runs to their slabs. A slab with a run still to come cannot be emptied, so it cannot be
  * reused under us; a slab whose last run is in may be, so it is not looked at again. */
-static void return_runs(unsigned object_class, struct run *runs, unsigned count) {
+static void return_runs(unsigned object_class, struct run *runs, unsigned count, bool is_careful) {
     struct span *emptied[RUN_MAX];
     unsigned emptied_count = 0;
+    unsigned trusted_class = is_careful ? 0 : object_class; /* 0: no slab's */
+    void *freed_twice = NULL;
     while (count) {
         unsigned shard = load_acquire(&runs[0].slab->shard); /* order pair: shard */
         struct slab_set *set = &load_acquire(&slab_shards[shard])->sets[object_class];
@@ -285,9 +310,15 @@ static void return_runs(unsigned object_class, struct run *runs, unsigned count)
                 runs[kept++] = runs[i];
                 continue;
             }
-            struct span *slab = take_run(set, &runs[i]);
-            if (slab) {
-                emptied[emptied_count++] = slab;
+            if (PRIM_LIKELY(is_owed(&runs[i], trusted_class))) {
+                take_run(set, &runs[i]);
+            } else if (!take_with_care(set, &runs[i], object_class, &freed_twice)) {
+                continue;
+            }
+            if (slab_set_retire(set, runs[i].slab)) {
+                emptied[emptied_count++] = runs[i].slab;
+            } else {
+                slab_set_update(set, runs[i].slab);
             }
         }
         lock_release(&set->lock, LOCK_CLASS);
@@ -296,17 +327,30 @@ static void return_runs(unsigned object_class, struct run *runs, unsigned count)
     for (unsigned i = 0; i < emptied_count; i++) {
         slab_set_free(emptied[i]);
     }
+    if (PRIM_UNLIKELY(freed_twice != NULL)) {
+        double_free_note(freed_twice);
+    }
 }
 
 void slab_release(unsigned object_class, void *list) {
     struct run runs[RUN_MAX];
     if (is_single(object_class)) {
-        release_singles(list);
+        release_singles(object_class, list);
         return;
     }
-    while (list) {
-        unsigned count = gather_runs(&list, runs);
-        return_runs(object_class, runs, count);
+    bool is_careful = double_free_is_likely();
+    for (bool is_known = false; list;) {
+        void *rest = list;
+        unsigned count = gather_runs(&rest, runs);
+        if (PRIM_UNLIKELY(rest && !is_known)) { /* a long list, or a circle */
+            is_known = true;
+            if (double_free_cut(list)) {
+                is_careful = true;
+                continue;
+            }
+        }
+        return_runs(object_class, runs, count, is_careful);
+        list = rest;
     }
 }
 

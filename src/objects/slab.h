@@ -29,7 +29,8 @@ unsigned slab_current_shard(void);
  * a list of them, or 0 when there is no memory. */
 unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list);
 
-/* Gives a list of blocks of one class back. The list ends with NULL. */
+/* Gives a list of blocks of one class back. The list ends with NULL, or in a circle where a block
+ * was freed twice (double_free.h). Called with no lock held. */
 void slab_release(unsigned object_class, void *list);
 
 /* Gives slabs that hold no block at all to the page heap. */

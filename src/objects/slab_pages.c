@@ -61,11 +61,16 @@ static void add_free(const struct layout *layout, uint32_t *bytes, uintptr_t add
     }
 }
 
-/* The pages that no used block and no room for blocks to come lies in, sleeping ones too. */
+/* The pages that no used block and no room for blocks to come lies in, sleeping ones too. No others
+ * where a block that was freed twice made the list longer than the slab says. */
 static uint64_t free_pages(const struct span *slab, const struct layout *layout) {
     uint32_t bytes[SLAB_PAGES_MAX] = {0};
     size_t size = layout->block_size;
+    unsigned count = 0;
     for (void **block = slab->free_blocks; block; block = *block) {
+        if (count++ == slab->free_count) {
+            return slab->asleep_pages;
+        }
         add_free(layout, bytes, (uintptr_t)block, size);
     }
     for (size_t i = 0; slab->asleep_pages && i < slab->carved_count; i++) {

@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "objects/call_counts.h"
+#include "objects/double_free.h"
 #include "objects/foreign.h"
 #include "objects/large.h"
 #include "objects/slab.h"
@@ -221,6 +222,7 @@ PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *c
                                snapshot->metadata_resident_bytes;
     snapshot->pool_bytes = load_relaxed(&huge_pool_bytes);
     snapshot->foreign_pointers = foreign_count();
+    snapshot->double_frees = double_free_count();
     snapshot->map_calls = load_relaxed(&memory_counts.map_calls);
     snapshot->unmap_calls = load_relaxed(&memory_counts.unmap_calls);
     snapshot->purge_calls = load_relaxed(&memory_counts.purge_calls);

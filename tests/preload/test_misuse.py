@@ -120,6 +120,21 @@ def test_closed_standard_error(harness, misuse, tmp_path):
     assert target.read_text() == "survived\n"
 
 
+@pytest.mark.parametrize("case", ["in_a_row", "with_others_between", "across_slabs",
+                                  "in_two_threads", "of_whole_slabs", "of_medium"])
+def test_double_free_without_a_level(harness, fixtures, each_library, case):
+    """Told once and counted, when the block comes back to its slab; the slab has it once."""
+    program = fixtures("double_free.c", "-w", "-fno-builtin", "-pthread")
+    environment = harness.environment(LD_PRELOAD=str(each_library), PRIMALLOC_SHOW_STATS="1")
+    result = harness.run([program, case], environment=environment, timeout=30)
+    assert result.stdout == b"apart\n"
+    text = result.stderr.decode()
+    told = re.findall(r"^primalloc: free of 0x[0-9a-f]+, which was free already; "
+                      r"MALLOC_CHECK_=3 tells where$", text, re.MULTILINE)
+    assert len(told) == 1, text
+    assert int(re.search(r"double_frees +(\d+)", text)[1]) >= 1
+
+
 CLEAN = {
     "python3": ["python3", "-c", "import json, re, threading, subprocess\n"
                 "data = {str(i): list(range(i % 50)) for i in range(5000)}\n"

@@ -1,6 +1,7 @@
 #include "objects/slab.h"
 
 #include "base/atomics.h"
+#include "objects/double_free.h"
 #include "objects/size_class.h"
 #include "os/memory.h"
 #include "pages/span.h"
@@ -279,6 +280,34 @@ static void test_threads(void **state) {
     slab_initialise(1);
 }
 
+/* A list that ends in a circle, and one that is given back twice: each block is taken once. */
+static void test_double_frees(void **state) {
+    (void)state;
+    unsigned object_class = size_class_of(512);
+    uint64_t before = double_free_count();
+    void *kept = acquire(0, object_class, 1);
+    void **list = acquire(0, object_class, 8);
+    unsigned count = length(list);
+    assert_true(count >= 3);
+    void **last = list;
+    while (*last) {
+        last = *last;
+    }
+    *last = list[0]; /* to the second block */
+    size_t used = totals().used_blocks;
+    slab_release(object_class, list);
+    assert_int_equal(double_free_count(), before + 1);
+    assert_int_equal(totals().used_blocks, used - count);
+    void *alone = acquire(0, object_class, 1);
+    unsigned taken = length(alone);
+    *(void **)alone = NULL;
+    slab_release(object_class, alone);
+    slab_release(object_class, alone);
+    assert_int_equal(double_free_count(), before + 2);
+    assert_true(totals().used_blocks >= used - count + taken - 1);
+    assert_true(length(kept) >= 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_carving_stops_at_page_end),
@@ -290,6 +319,7 @@ int main(void) {
         cmocka_unit_test(test_shards_keep_apart),
         cmocka_unit_test(test_number_of_shards),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_double_frees), /* the last: it leaves blocks behind */
     };
     return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }
