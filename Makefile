@@ -5,7 +5,7 @@ DESTDIR ?=
 BUILD   := $(CURDIR)/build
 
 .DEFAULT_GOAL := all
-.PHONY: all library tool amalgamation deb bootstrap demo test bench large heaps graphs check prove docs format install clean help
+.PHONY: all library tool amalgamation deb bootstrap demo test bench curves large heaps graphs check prove docs format install clean help
 
 all: library tool ## build the library and the command-line tool
 	@tools/summary
@@ -32,6 +32,11 @@ bench: ## run the benchmarks against every allocator found
 	@tools/bootstrap build bench
 	@$(MAKE) --no-print-directory all
 	@bench/run $(BENCH_OPTIONS)
+
+curves: ## growth, threads, latency, longest calls, pages needed again: for the report of make bench
+	@tools/bootstrap build bench
+	@$(MAKE) --no-print-directory all
+	@bench/curves $(CURVES_OPTIONS)
 
 large: ## large memory: what is to be reached, and what every allocator reaches
 	@tools/bootstrap build bench

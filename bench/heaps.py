@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from harness.counting import environment_of
 from harness.environment import BenchError, enter_venv, helper
 from instructions import cost_outside_program
 
@@ -23,11 +24,6 @@ CYCLES, COUNTED_CYCLES = 200_000, 5_000
 OBJECTS = 1_000_000
 EMPTY_HEAPS = 10_000
 SNAPSHOTS = 100
-
-
-def environment_of(allocator):
-    from harness.trial import clean_environment
-    return clean_environment() | dict(one.split("=", 1) for one in allocator.assignments())
 
 
 def program():

@@ -12,12 +12,12 @@ counted with its per-thread caches, which are slower than the per-CPU ones it ha
 import argparse
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from harness.counting import check_valgrind, environment_of
 from harness.environment import BenchError, enter_venv, helper
 
 SIZES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 30000, 200000)
@@ -54,14 +54,9 @@ def cost_outside_program(path, program):
 
 def count(allocator, sizes, repeats):
     """{"malloc": {size: instructions a pair}, "new": the same} under an allocator."""
-    from harness.trial import clean_environment
-    if not shutil.which("valgrind"):
-        raise BenchError("valgrind is not installed")
+    check_valgrind()
     program = str(helper("hot_pairs", "-fno-builtin", "-ldl"))
-    environment = clean_environment()
-    for assignment in allocator.assignments():
-        name, _, value = assignment.partition("=")
-        environment[name] = value
+    environment = environment_of(allocator)
     with tempfile.TemporaryDirectory(prefix="primalloc-instructions-") as scratch:
         dump = Path(scratch) / "dump"
         answer = subprocess.run(

@@ -1,0 +1,96 @@
+"""Counts that valgrind gives and the machine's load does not change: misses of a simulated cache by
+section of a program, and the instructions of each single call."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from .environment import BenchError
+from .trial import clean_environment
+
+# A first-level cache as most processors have it; the same everywhere, so that counts compare.
+CACHE = ("--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64")
+THREADS_MOST = "--max-threads=1100"
+TOTALS = re.compile(r"^totals: (.*)$", re.MULTILINE)
+EVENTS = re.compile(r"^events: (.*)$", re.MULTILINE)
+
+
+def environment_of(allocator):
+    """The environment of a program that is started directly, without the launcher."""
+    return clean_environment() | dict(one.split("=", 1) for one in allocator.assignments())
+
+
+def check_valgrind():
+    if not shutil.which("valgrind"):
+        raise BenchError("valgrind is not installed; counts of misses and instructions need it")
+
+
+def sections(words, allocator):
+    """[{event: count}] of the program's sections, which begin at calls of section_boundary()."""
+    with tempfile.TemporaryDirectory(prefix="primalloc-counting-") as scratch:
+        dump = Path(scratch) / "dump"
+        answer = subprocess.run(
+            ["valgrind", "-q", "--tool=callgrind", THREADS_MOST, *CACHE,
+             "--dump-before=section_boundary", f"--callgrind-out-file={dump}", *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=environment_of(allocator), text=True, check=False)
+        if answer.returncode != 0:
+            last = "\n".join(answer.stderr.strip().splitlines()[-3:])
+            raise BenchError(f"{words[0]} does not run under callgrind with {allocator.name}: "
+                             f"{last}")
+        found = []
+        # Dump 1 is what came before the first section; the last section is in the last dump.
+        while (part := Path(f"{dump}.{len(found) + 2}")).exists():
+            text = part.read_text()
+            events = EVENTS.search(text).group(1).split()
+            counts = map(int, TOTALS.search(text).group(1).split())
+            found.append(dict(zip(events, counts)))
+        return found
+
+
+def first_level_misses(section):
+    """Of data: what was neither read nor written in the first-level cache. Trailing zeroes are not
+    in a dump."""
+    return section.get("D1mr", 0) + section.get("D1mw", 0)
+
+
+def symbol_addresses(program, names):
+    lines = subprocess.run(["nm", program], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout.splitlines()
+    found = {line.split()[-1]: int(line.split()[0], 16) for line in lines if line[0] != " "}
+    return [b"%08x" % found[name] for name in names]
+
+
+def call_lengths(words, allocator):
+    """{"malloc": [instructions of each call], "free": the same} of bench/workloads/call-lengths.
+
+    Lackey writes a line for each instruction; those between a begin and the end are the call's.
+    """
+    malloc, free, end = symbol_addresses(words[0], ["malloc_begins", "free_begins", "call_ends"])
+    lengths = {malloc: [], free: []}
+    reader, writer = os.pipe()
+    with subprocess.Popen(
+            ["valgrind", "-q", "--tool=lackey", "--basic-counts=no", "--trace-mem=yes",
+             f"--log-fd={writer}", *words], pass_fds=[writer], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, env=environment_of(allocator)) as process:
+        os.close(writer)
+        kind, length = None, 0
+        with os.fdopen(reader, "rb", buffering=1 << 20) as trace:
+            for line in trace:
+                if line[:1] != b"I":
+                    continue
+                address = line[3:11]
+                if kind is None:
+                    if address in lengths:
+                        kind, length = address, 0
+                elif address == end:
+                    lengths[kind].append(length)
+                    kind = None
+                else:
+                    length += 1
+    if process.returncode != 0 or not lengths[malloc]:
+        raise BenchError(f"{words[0]} does not run under lackey with {allocator.name}")
+    return {"malloc": lengths[malloc], "free": lengths[free]}
