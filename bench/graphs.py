@@ -85,8 +85,8 @@ def medians(trials, field):
     return {point: statistics.median(several) for point, several in values.items()}
 
 
-def draw_all(options, trials, out):
-    """Both series of pictures as PNG files; [(heading, note, [path])]."""
+def draw_all(options, trials):
+    """Both series of pictures; [(heading, note, [picture])]."""
     from harness.plots import line_plot, size_text
     names = list(dict.fromkeys(trial["allocator"] for trial in sorted(
         trials, key=lambda trial: trial["allocator"] != "primalloc")))
@@ -96,17 +96,16 @@ def draw_all(options, trials, out):
     for threads in options.threads:
         lines = {name: [speed.get((threads, size, name)) for size in options.sizes]
                  for name in names}
-        by_threads.append(out / f"speed-{threads:02}-threads.png")
-        line_plot(by_threads[-1], f"{threads} thread{'s' if threads > 1 else ''}",
-                  [size_text(size) for size in options.sizes], "largest size", lines,
-                  "million operations / s")
+        by_threads.append(line_plot(
+            f"{threads} thread{'s' if threads > 1 else ''}",
+            [size_text(size) for size in options.sizes], "largest size", lines,
+            "million operations / s"))
     for size in options.sizes:
         lines = {name: [cpu_speed.get((threads, size, name)) for threads in options.threads]
                  for name in names}
-        by_size.append(out / f"cpu-speed-{size:06}-bytes.png")
-        line_plot(by_size[-1], f"sizes up to {size_text(size)}",
-                  [str(threads) for threads in options.threads], "threads", lines,
-                  "million operations / s of CPU time")
+        by_size.append(line_plot(
+            f"sizes up to {size_text(size)}", [str(threads) for threads in options.threads],
+            "threads", lines, "million operations / s of CPU time"))
     return [("Speed against the largest size", "One picture for each number of threads; higher is "
              "better.", by_threads),
             ("Speed per CPU time against threads", "One picture for each largest size; what a lock "
@@ -148,7 +147,7 @@ def main():
             trials = measure(options, chosen, scratch, writer)
         if not trials:
             raise BenchError("not one trial of t-test1 succeeded")
-        sections = draw_all(options, trials, options.out)
+        sections = draw_all(options, trials)
         page = options.out / "graphs.html"
         page.write_text(graphs_page(facts, chosen, trials[-1]["pass"], sections))
         print(f"{page}\n{options.out / 'trials.csv'}")

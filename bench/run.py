@@ -23,6 +23,7 @@ from harness.environment import BUILD, BenchError, build_workloads, enter_venv
 
 QUICK_MINUTES = 4.4
 FULL_MINUTES = 37.0
+CURVES = "curves.json"
 
 
 def arguments():
@@ -82,18 +83,22 @@ def measure(options):
 
 
 def report(raw, out):
-    """Write raw.json, results.md and results.html; print the tables."""
+    """Write raw.json, results.md, results.html and the picture; print the tables. What
+    bench/curves.py left in the folder becomes part of it."""
     from harness.analysis import Analysis
     from harness.html import html_report
     from harness.markdown import markdown_report
+    from harness.plots import corner_plot
     from harness.terminal import print_report
 
     out.mkdir(parents=True, exist_ok=True)
     (out / "raw.json").write_text(json.dumps(raw, separators=(",", ":")) + "\n")
     analysis = Analysis(raw)
-    (out / "results.md").write_text(markdown_report(analysis))
-    (out / "results.html").write_text(html_report(analysis))
-    print_report(analysis)
+    curves = json.loads((out / CURVES).read_text()) if (out / CURVES).exists() else {}
+    (out / "results.md").write_text(markdown_report(analysis, curves))
+    (out / "results.html").write_text(html_report(analysis, curves))
+    (out / "corner.svg").write_text(corner_plot(analysis).svg(stands_alone=True))
+    print_report(analysis, curves)
     print(f"\n{out / 'results.html'}\n{out / 'results.md'}\n{out / 'raw.json'}")
 
 

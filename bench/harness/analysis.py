@@ -14,7 +14,8 @@ from .allocators import AGAIN, OURS
 
 DRAWS = 2000
 BOUNDS = (2.5, 97.5)
-BEHIND = 1.08
+# A row is left behind where it is surely above this.
+BEHIND = 1.05
 # Bounds from fewer passes than this would be the passes themselves: none are given.
 BOUNDED_FROM = 3
 
@@ -128,16 +129,12 @@ class Analysis:
         return sum(1 for row in self.rows
                    if (one := self.comparisons[row["name"], metric]) and one.winner() == name)
 
-    def left_behind(self, metric):
-        """Rows where primalloc is surely slower (or larger) than the best peer by over 8 %."""
-        rows = []
-        for row in self.rows:
-            comparison = self.comparisons[row["name"], metric]
-            if comparison and OURS in comparison.ratios:
-                ratio = comparison.ratios[OURS]
-                if ratio.low > BEHIND:
-                    rows.append((row["name"], comparison.best, ratio))
-        return sorted(rows, key=lambda entry: -entry[2].value)
+    def not_first(self, metric):
+        """[(row, comparison)] where primalloc is slower (or larger) than the best peer."""
+        rows = [(row["name"], comparison) for row in self.rows
+                if (comparison := self.comparisons[row["name"], metric])
+                and OURS in comparison.ratios and comparison.ratios[OURS].value > 1]
+        return sorted(rows, key=lambda entry: -entry[1].ratios[OURS].value)
 
 
 def median(values):
@@ -145,12 +142,16 @@ def median(values):
 
 
 def ratio_of(values, reference):
-    """The ratio of medians over the passes that both have, and its bootstrap.
+    """The ratio of medians over the passes that both have, and its bootstrap. Where they have none
+    in common, since one of them was given up early, over all that each has.
 
     With too few passes for bounds the draws are the ratio itself: in a mean over rows such a row,
     one that was lost from the start, adds its value and no spread.
     """
     both = sorted(values.keys() & reference.keys())
+    if not both:
+        ratio = median(values) / median(reference)
+        return Ratio(ratio, np.nan, np.nan, np.full(DRAWS, ratio))
     ours = np.array([values[number] for number in both])
     best = np.array([reference[number] for number in both])
     ratio = float(np.median(ours) / np.median(best))

@@ -4,7 +4,8 @@ In every pass each row is run once under every allocator, in an order shuffled a
 and pass from a printed seed, so that drift of the machine falls on all alike. After two passes the
 budget gives the number of further ones, an even number, since the analysis chooses the best peers
 on the odd passes and compares on the even ones. A peer that was far from a row's fastest in both of
-these passes is not run on that row again: repeating a lost race would cost the others passes.
+these passes, or hopelessly far in the first, is not run on that row again: repeating a lost race
+would cost the others passes.
 """
 
 import random
@@ -21,6 +22,7 @@ TIMEOUT_FACTOR = 30.0
 FIRST_PASSES = 2
 FURTHER_PASSES_MOST = 38
 FAR_BEHIND = 1.5
+HOPELESS = 3.0
 
 
 @dataclass
@@ -60,10 +62,11 @@ class Campaign:
         started = time.monotonic()
         self.warm_up()
         try:
-            self.run_passes(passes or FIRST_PASSES)
-            if not passes:
+            if passes:
+                self.run_passes(passes)
+            else:
+                self.run_first_passes()
                 left_s = minutes * 60 - (time.monotonic() - started)
-                self.leave_far_behind()
                 self.run_passes(self.passes + self.further_passes(left_s))
         except KeyboardInterrupt:
             self.samples = [one for one in self.samples if one.pass_number <= self.passes]
@@ -71,12 +74,18 @@ class Campaign:
         if not self.samples:
             raise BenchError("no pass was completed, so there is nothing to report")
 
+    def run_first_passes(self):
+        self.observer.planned(FIRST_PASSES, 0)
+        for number, factor in enumerate((HOPELESS, FAR_BEHIND), 1):
+            self.run_pass(number)
+            self.leave_far_behind(factor)
+
     def run_passes(self, total):
         self.observer.planned(total, len(self.far_behind) + len(self.failures))
         for number in range(self.passes + 1, total + 1):
             self.run_pass(number)
 
-    def leave_far_behind(self):
+    def leave_far_behind(self, factor):
         """Find the pairs of row and peer that need no further passes."""
         scores = {}
         for sample in self.samples:
@@ -86,7 +95,7 @@ class Campaign:
         for row, by_name in scores.items():
             best_s = {name: min(values) for name, values in by_name.items() if name in peers}
             self.far_behind |= {(row, name) for name, least_s in best_s.items()
-                                if least_s > FAR_BEHIND * min(best_s.values())}
+                                if least_s > factor * min(best_s.values())}
 
     def further_passes(self, left_s):
         """An even number of passes that fits into the time left, by what the last pass took."""

@@ -1,11 +1,13 @@
-"""results.html: one page that needs nothing beside it."""
+"""results.html: one page that needs nothing beside it, in the reader's light or dark theme."""
 
-import base64
 from pathlib import Path
 
 import jinja2
 
-from .plots import corner_plot, rows_plot
+from .asked import asked_table
+from .curves import curve_plots, curve_tables
+from .plots import bar_plot, corner_plot, rows_plot
+from .svg import THEME
 from .tables import all_tables
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -13,27 +15,43 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 def template(name):
     loader = jinja2.FileSystemLoader(TEMPLATES)
-    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True,
-                              lstrip_blocks=True).get_template(name)
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True,
+                                     lstrip_blocks=True)
+    environment.globals["theme"] = THEME
+    return environment.get_template(name)
 
 
-def html_report(analysis):
-    pictures = [
+def html_report(analysis, curves):
+    overview = [
         ("Time against memory",
-         "Each allocator's geometric means over all rows; the tinted corner, faster and smaller "
-         "than the best peer of every row, is where nobody stood.", corner_plot(analysis)),
-        ("Time, row by row", "Left of the line is faster than the row's best peer.",
-         rows_plot(analysis, "time")),
-        ("Peak RSS, row by row", "Left of the line is smaller than the row's thriftiest peer.",
-         rows_plot(analysis, "rss")),
+         "Each allocator's geometric means over all rows. In the tinted corner, faster and smaller "
+         "than the best peer of every row, nobody stood.", corner_plot(analysis)),
+        ("Time", "Geometric mean over all rows of the ratio to each row's best peer.",
+         bar_plot(analysis, "time", "Time")),
+        ("Peak memory", "The same for the peak resident size and each row's thriftiest peer.",
+         bar_plot(analysis, "rss", "Peak memory")),
     ]
+    details = [
+        ("Time, row by row", "Left of the line is faster than the row's best peer. The pale dot is "
+         "the control.", rows_plot(analysis, "time", "Time, row by row")),
+        ("Peak RSS, row by row", "Left of the line is smaller than the row's thriftiest peer.",
+         rows_plot(analysis, "rss", "Peak RSS, row by row")),
+    ]
+    tables = all_tables(analysis)
     return template("results.html.j2").render(
-        raw=analysis.raw, pictures=pictures, tables=all_tables(analysis))
+        raw=analysis.raw, asked=asked_table(analysis, curves), overview=overview, details=details,
+        overall=tables[0], tables=tables[1:], curves=curve_plots(curves),
+        curve_tables=curve_tables(curves), curve_facts=curve_facts(curves))
+
+
+def curve_facts(curves):
+    """[(experiment, when and where it was measured)]: not in the same run as the rows."""
+    return [(name, f"{one['machine']['date']}, commit {one['machine']['commit']}, load before "
+                   f"{one['machine']['load_before']}" + (", quick" if one["quick"] else ""))
+            for name, one in curves.items()]
 
 
 def graphs_page(facts, allocators, passes, sections):
-    """The page of bench/graphs.py: [(heading, note, [PNG path])], the pictures embedded."""
-    embedded = [(heading, note, [base64.b64encode(path.read_bytes()).decode()
-                                 for path in paths]) for heading, note, paths in sections]
+    """The page of bench/graphs.py: [(heading, note, [picture])]."""
     return template("graphs.html.j2").render(
-        facts=facts, allocators=allocators, passes=passes, sections=embedded)
+        facts=facts, allocators=allocators, passes=passes, sections=sections)

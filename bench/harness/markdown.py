@@ -1,5 +1,7 @@
 """results.md: the tables for reading in a repository."""
 
+from .asked import asked_table
+from .curves import curve_tables
 from .tables import all_tables
 
 MARKS = {"best": "**{}**", "ahead": "**{}**", "behind": "_{}_", "": "{}"}
@@ -20,9 +22,10 @@ def markdown_table(table):
     return "\n".join(lines)
 
 
-def markdown_report(analysis):
+def markdown_report(analysis, curves):
     raw = analysis.raw
     peers = [f"- {one['name']} {one['version']} ({one['source']})" for one in raw["allocators"]]
+    tables = [asked_table(analysis, curves), *all_tables(analysis), *curve_tables(curves)]
     parts = ["# Benchmark results", "\n".join(fact_lines(raw)), "## Allocators",
-             "\n".join(peers), *(markdown_table(table) for table in all_tables(analysis))]
+             "\n".join(peers), *(markdown_table(table) for table in tables)]
     return "\n\n".join(parts) + "\n"

@@ -1,140 +1,193 @@
-"""The pictures of a report, as SVG text to embed."""
+"""The pictures of a report."""
 
-import io
-
-import matplotlib
-from matplotlib.figure import Figure
+import math
 
 from .allocators import AGAIN, OURS
+from .svg import Picture, Scale, colour, has_colour, place_labels, plain, text_width
 
-matplotlib.rcParams.update({
-    "font.family": "DejaVu Sans", "font.size": 9, "svg.fonttype": "none",
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "grid.color": "#e4e4e4", "grid.linewidth": 0.6, "axes.axisbelow": True,
-    "axes.edgecolor": "#999999", "svg.hashsalt": "primalloc",
-})
-
-# One colour an allocator in every picture; ours stands out, the rest are muted but distinct.
-COLOURS = {
-    OURS: "#d6215b", AGAIN: "#f08cab", "glibc": "#555555", "mimalloc3": "#1f6fb4",
-    "mimalloc2": "#74b0dd", "jemalloc": "#2e8b57", "tcmalloc": "#d08a00",
-    "gperftools": "#e6bc5c", "snmalloc": "#7b52ab", "rpmalloc": "#00939b", "scudo": "#8c5a3c",
-    "hardened": "#9a9a4a",
-}
-OTHER_COLOUR = "#888888"
 RATIO_MOST = 4.0
+WIDTH = 860
 
 
-def colour(name):
-    return COLOURS.get(name, OTHER_COLOUR)
+def axes(picture, across, up, across_label, up_label):
+    """Grid, ticks and labels; `up` runs from the bottom to the top."""
+    for tick in across.ticks():
+        x = across(tick)
+        picture.line(x, up.start, x, up.end)
+        picture.text(x, up.start + 17, plain(tick), "middle", "var(--faint)", 11)
+    for tick in up.ticks():
+        y = up(tick)
+        picture.line(across.start, y, across.end, y)
+        picture.text(across.start - 8, y + 4, plain(tick), "end", "var(--faint)", 11)
+    picture.text((across.start + across.end) / 2, up.start + 38, across_label, "middle",
+                 "var(--faint)")
+    picture.text(16, (up.start + up.end) / 2, up_label, "middle", "var(--faint)", turn=-90)
 
 
-def svg_text(figure):
-    """The figure as an <svg> element without the XML head that HTML does not want."""
-    out = io.StringIO()
-    figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
-    text = out.getvalue()
-    return text[text.index("<svg"):]
-
-
-def plain_log_axis(axis, ticks):
-    """A logarithmic axis with the given ticks as plain numbers."""
-    axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
-    axis.set_ticks([], minor=True)
+def overall(analysis):
+    """[(name, mean of time, mean of RSS)] of all that have both; ours last, to be on top."""
+    found = [(name, analysis.mean(name, "time"), analysis.mean(name, "rss"))
+             for name in analysis.names]
+    found = [one for one in found if one[1] and one[2]]
+    return sorted(found, key=lambda one: (one[0] == OURS, one[0] == AGAIN))
 
 
 def corner_plot(analysis):
     """Time against memory, geometric means over all rows: the corner below 1 and 1 is the goal."""
-    figure = Figure(figsize=(7.2, 5.2))
-    axes = figure.add_subplot()
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    for name in analysis.names:
-        time, rss = analysis.mean(name, "time"), analysis.mean(name, "rss")
-        if time is None or rss is None:
-            continue
-        ours = name in (OURS, AGAIN)
-        axes.errorbar(time.value, rss.value, fmt="o", markersize=10 if ours else 7,
-                      xerr=[[time.value - time.low], [time.high - time.value]],
-                      yerr=[[rss.value - rss.low], [rss.high - rss.value]],
-                      color=colour(name), elinewidth=1, alpha=0.9)
-        axes.annotate(name, (time.value, rss.value), xytext=(8, 5), textcoords="offset points",
-                      color=colour(name), fontweight="bold" if ours else "normal")
-    left, right = axes.get_xlim()
-    bottom, top = axes.get_ylim()
-    left, bottom = min(left, 0.88), min(bottom, 0.88)
-    axes.set_xlim(left, right * 1.15)
-    axes.set_ylim(bottom, top)
-    axes.axvspan(left, 1.0, ymax=1, color="#d6215b", alpha=0.05, linewidth=0)
-    axes.axhspan(bottom, 1.0, color="#d6215b", alpha=0.05, linewidth=0)
-    ticks = [0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.75, 2, 2.5, 3, 4, 5, 7, 10]
-    plain_log_axis(axes.xaxis, [tick for tick in ticks if left <= tick <= right * 1.15])
-    plain_log_axis(axes.yaxis, [tick for tick in ticks if bottom <= tick <= top])
-    axes.set_xlabel("time, geometric mean of the ratio to each row's best peer")
-    axes.set_ylabel("peak RSS, the same")
-    return svg_text(figure)
+    means = overall(analysis)
+    picture = Picture(WIDTH, 520, "Time against memory")
+    right = max(time.value for _, time, _ in means) * 1.12
+    top = max(rss.value for _, _, rss in means) * 1.08
+    low_x = min(0.8, *(time.value * 0.93 for _, time, _ in means))
+    low_y = min(0.82, *(rss.value * 0.95 for _, _, rss in means))
+    across, up = Scale(low_x, right, 66, WIDTH - 20), Scale(low_y, top, 466, 16)
+    picture.rect(across.start, up(1), across(1) - across.start, up.start - up(1), "var(--corner)",
+                 0.13)
+    axes(picture, across, up, "time: geometric mean of the ratio to each row's best peer",
+         "peak memory: the same")
+    picture.line(across(1), up.start, across(1), up.end, "var(--faint)", 1.2)
+    picture.line(across.start, up(1), across.end, up(1), "var(--faint)", 1.2)
+    for number, words in enumerate(("faster and smaller", "than each row's best")):
+        picture.text(across.start + 8, up.start - 24 + 15 * number, words, fill="var(--ours)",
+                     size=10.5)
+    for name, time, rss in means:
+        draw_spread(picture, across, up, time, rss, colour(name))
+        picture.dot(across(time.value), up(rss.value), 8 if name == OURS else 6, colour(name),
+                    hint=f"{name}: time {time.value:.2f}, memory {rss.value:.2f}")
+    labelled = [one for one in reversed(means) if one[0] != AGAIN]
+    points = [(across(time.value), up(rss.value), name) for name, time, rss in labelled]
+    for (x, y, anchor), (_, _, name) in zip(place_labels(points, 13), points):
+        picture.text(x, y, name, anchor, colour(name), 14 if name == OURS else 12,
+                     700 if name == OURS else 500)
+    return picture
 
 
-def rows_plot(analysis, metric):
+def draw_spread(picture, across, up, time, rss, stroke):
+    if not math.isnan(time.low):
+        picture.line(across(time.low), up(rss.value), across(time.high), up(rss.value), stroke)
+    if not math.isnan(rss.low):
+        picture.line(across(time.value), up(rss.low), across(time.value), up(rss.high), stroke)
+
+
+def bar_plot(analysis, metric, title):
+    """A bar an allocator, from the best; in each bar the means over the groups as ticks."""
+    means = sorted(((name, mean) for name in analysis.names
+                    if (mean := analysis.mean(name, metric))), key=lambda one: one[1].value)
+    row, top, left = 30, 34, 128
+    picture = Picture(WIDTH, top + row * len(means) + 30, title)
+    high = max(mean.value for _, mean in means) * 1.07
+    across = Scale(0, max(high, 1.1), left, WIDTH - 60, is_log=False)
+    for tick in across.ticks():
+        picture.line(across(tick), top - 8, across(tick), top + row * len(means))
+        picture.text(across(tick), top - 14, plain(tick), "middle", "var(--faint)", 11)
+    for number, (name, mean) in enumerate(means):
+        y = top + row * number
+        ours = name == OURS
+        picture.text(left - 10, y + 17, name, "end", colour(name), 12.5, 700 if ours else 500)
+        picture.rect(left, y + 4, across(mean.value) - left, row - 11, colour(name),
+                     1 if ours else 0.62, 3, f"{name}: {mean.value:.3f}, {mean.count} rows")
+        if not math.isnan(mean.low):
+            picture.line(across(mean.low), y + 13.5, across(mean.high), y + 13.5, "var(--ink)", 2)
+        picture.text(across(max(mean.value, mean.high if mean.high == mean.high else 0)) + 8,
+                     y + 18, f"{mean.value:.2f}", weight=700 if ours else 400)
+    picture.line(across(1), top - 8, across(1), top + row * len(means), "var(--ink)", 1.2)
+    picture.text(across(1) + 5, top + row * len(means) + 16,
+                 "1 = the best peer of each row", fill="var(--faint)", size=11)
+    return picture
+
+
+def rows_plot(analysis, metric, title):
     """One line a row: a dot an allocator, ours with the bounds of its ratio, 1 the best peer."""
     rows = [row["name"] for row in analysis.rows if analysis.comparisons[row["name"], metric]]
-    figure = Figure(figsize=(8.4, 0.9 + 0.23 * len(rows)))
-    axes = figure.add_subplot()
-    axes.set_xscale("log")
-    labelled = set()
-    for y, row in enumerate(rows):
-        comparison = analysis.comparisons[row, metric]
-        for name, ratio in comparison.ratios.items():
-            if name in (OURS, AGAIN):
-                continue
-            label = None if name in labelled else name
-            labelled.add(name)
-            axes.plot(min(ratio.value, RATIO_MOST), y, "o", markersize=4, color=colour(name),
-                      alpha=0.75, label=label, markeredgewidth=0)
-        ours = comparison.ratios.get(OURS)
-        if ours:
-            label = None if OURS in labelled else OURS
-            labelled.add(OURS)
-            axes.barh(y, ours.value - 1, left=1, height=0.55, color=colour(OURS), alpha=0.25)
-            axes.errorbar(ours.value, y, xerr=[[max(0.0, ours.value - ours.low)],
-                                               [max(0.0, ours.high - ours.value)]],
-                          fmt="D", markersize=5, color=colour(OURS), label=label, zorder=5)
-    axes.axvline(1.0, color="#333333", linewidth=1)
-    axes.set_yticks(range(len(rows)), rows)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    least = min(ratio.value for row in rows
-                for ratio in analysis.comparisons[row, metric].ratios.values())
-    left = min(0.7, least) * 0.95
-    axes.set_xlim(left, RATIO_MOST * 1.05)
-    plain_log_axis(axes.xaxis, [tick for tick in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1, 1.2, 1.5,
-                                                  2, 3, 4) if tick >= left])
-    axes.tick_params(axis="x", top=True, labeltop=True)
-    axes.set_xlabel(f"ratio to the row's best peer (dots at {RATIO_MOST:g} are at it or beyond)")
-    # The padding, in font sizes, leaves room for the labels of the upper axis.
-    axes.legend(loc="lower center", bbox_to_anchor=(0.45, 1), borderaxespad=2.5, ncols=5,
-                frameon=False, fontsize=8)
-    return svg_text(figure)
+    step, top, left = 19, 84, 158
+    ratios = {row: analysis.comparisons[row, metric].ratios for row in rows}
+    least = min(ratio.value for found in ratios.values() for ratio in found.values())
+    across = Scale(min(0.7, least) * 0.95, RATIO_MOST * 1.04, left, WIDTH - 16)
+    picture = Picture(WIDTH, top + step * len(rows) + 34, title)
+    bottom = top + step * len(rows)
+    draw_legend(picture, [name for name in analysis.names if name != AGAIN], left, 16)
+    for tick in across.ticks(12):
+        picture.line(across(tick), top - 6, across(tick), bottom)
+        for y in (top - 12, bottom + 16):
+            picture.text(across(tick), y, plain(tick), "middle", "var(--faint)", 11)
+    picture.line(across(1), top - 6, across(1), bottom, "var(--ink)", 1.2)
+    for number, row in enumerate(rows):
+        y = top + step * number + step / 2
+        if number % 2 == 0:
+            picture.rect(0, y - step / 2, WIDTH, step, "var(--wash)", 0.6)
+        picture.text(left - 10, y + 4, row, "end", size=11.5)
+        draw_row(picture, across, y, row, ratios[row])
+    picture.text(WIDTH - 16, bottom + 30, f"dots at {RATIO_MOST:g} are there or beyond", "end",
+                 "var(--faint)", 10)
+    return picture
+
+
+def draw_row(picture, across, y, row, ratios):
+    for name, ratio in ratios.items():
+        if name not in (OURS, AGAIN):
+            picture.dot(across(min(ratio.value, RATIO_MOST)), y, 3.6, colour(name), 0.8,
+                        f"{row}, {name}: {ratio.value:.2f}")
+    ours = ratios.get(OURS)
+    if not ours:
+        return
+    if AGAIN in ratios:
+        picture.dot(across(min(ratios[AGAIN].value, RATIO_MOST)), y, 4.5, colour(AGAIN), 0.9,
+                    f"{row}, the control: {ratios[AGAIN].value:.2f}")
+    if not math.isnan(ours.low):
+        picture.line(across(min(ours.low, RATIO_MOST)), y, across(min(ours.high, RATIO_MOST)), y,
+                     colour(OURS), 2.2)
+    picture.dot(across(min(ours.value, RATIO_MOST)), y, 5.2, colour(OURS),
+                hint=f"{row}, primalloc: {ours.value:.3f}")
+
+
+def draw_legend(picture, names, left, y):
+    """Dots with names, in as many lines as it takes; how many there were."""
+    x, lines = left, 1
+    for name in names:
+        width = text_width(name) + 26
+        if x + width > picture.width - 10:
+            x, y, lines = left, y + 18, lines + 1
+        picture.dot(x + 5, y - 4, 5, colour(name))
+        picture.text(x + 14, y, name, weight=700 if name == OURS else 400)
+        x += width
+    return lines
 
 
 def size_text(size):
     return f"{size // 1024} KiB" if size >= 1024 else f"{size} B"
 
 
-def line_plot(path, title, labels, axis_label, lines, unit):
-    """A line for each entry of `lines` over evenly spaced labels, as a PNG file."""
-    figure = Figure(figsize=(6.4, 4.0))
-    axes = figure.add_subplot()
-    for name, values in reversed(lines.items()):
-        ours = name == OURS
-        heights = [float("nan") if value is None else value for value in values]
-        axes.plot(range(len(labels)), heights, "o-", markersize=4, label=name,
-                  linewidth=2.4 if ours else 1.3, color=colour(name), zorder=5 if ours else 2)
-    axes.set_title(title, loc="left", fontweight="bold")
-    axes.set_xticks(range(len(labels)), labels, fontsize=8)
-    axes.set_xlabel(axis_label)
-    axes.set_ylabel(unit)
-    axes.set_ylim(bottom=0)
-    handles, names = axes.get_legend_handles_labels()
-    axes.legend(handles[::-1], names[::-1], loc="center left", bbox_to_anchor=(1, 0.5),
-                frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110, bbox_inches="tight", metadata={"Software": None})
+def line_plot(title, labels, across_label, lines, up_label, is_log=False, width=WIDTH // 2 - 10,
+              bound=None):
+    """A line for each entry of `lines` over evenly spaced labels; None where a value is missing.
+    `bound`: (value, words) of a dashed line."""
+    values = [value for line in lines.values() for value in line if value is not None]
+    values += [bound[0]] if bound else []
+    values = [value for value in values if value > 0 or not is_log] or [1]
+    picture = Picture(width, 316, title)
+    legend = draw_legend(picture, list(lines), 56, 40)
+    low, high = (min(values) * 0.9, max(values) * 1.1) if is_log else (0, max(values) * 1.08)
+    across = Scale(0, max(1, len(labels) - 1), 62, width - 30, is_log=False)
+    up = Scale(low, high, 264, 34 + 18 * legend, is_log)
+    picture.text(12, 18, title, size=13, weight=700)
+    for tick in up.ticks(6):
+        picture.line(across.start, up(tick), across.end, up(tick))
+        picture.text(across.start - 8, up(tick) + 4, plain(tick), "end", "var(--faint)", 11)
+    for number, label in enumerate(labels):
+        picture.text(across(number), up.start + 17, label, "middle", "var(--faint)", 10.5)
+    picture.text((across.start + across.end) / 2, up.start + 38, across_label, "middle",
+                 "var(--faint)", 11.5)
+    picture.text(14, (up.start + up.end) / 2, up_label, "middle", "var(--faint)", 11.5, turn=-90)
+    if bound:
+        picture.line(across.start, up(bound[0]), across.end, up(bound[0]), "var(--ink)", 1.2, "5 4")
+        picture.text(across.end, up(bound[0]) - 5, bound[1], "end", "var(--ink)", 10.5)
+    for name, line in sorted(lines.items(), key=lambda one: one[0] == OURS):
+        points = [(across(number), up(value)) for number, value in enumerate(line)
+                  if value is not None and (value > 0 or not is_log)]
+        picture.path(points, colour(name), 2.8 if name == OURS else 1.5,
+                     "" if has_colour(name) else "5 4")
+        for (x, y), value in zip(points, [v for v in line if v is not None
+                                          and (v > 0 or not is_log)]):
+            picture.dot(x, y, 4 if name == OURS else 2.8, colour(name),
+                        hint=f"{name}: {value:.4g}")
+    return picture

@@ -5,7 +5,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
 from .allocators import OURS
-from .tables import behind_table, overall_table, ratio_table, rows_table, trouble_table
+from .asked import asked_table
+from .tables import not_first_table, overall_table, ratio_table, rows_table, trouble_table
 
 STYLES = {"best": "bold green", "ahead": "bold green", "behind": "red", "": ""}
 # Columns of the overall table that a terminal has room for.
@@ -81,7 +82,7 @@ def rich_table(table, columns=None):
                       row_styles=["", "on grey7"], box=None, pad_edge=False)
     for index in kept:
         drawn.add_column(table.header[index], justify="left" if index < table.left else "right",
-                         no_wrap=True)
+                         no_wrap=not (table.wraps and index < table.left))
     for row in table.rows:
         style = "bold magenta" if row[0].text == OURS else ""
         drawn.add_row(*(f"[{STYLES[row[i].mark]}]{row[i].text}[/]" if row[i].mark
@@ -89,14 +90,16 @@ def rich_table(table, columns=None):
     return drawn
 
 
-def print_report(analysis):
-    """Overall, row by row, and what was left behind or not measured."""
+def print_report(analysis, curves):
+    """Row by row, what was not first or not measured, overall, and what was asked."""
     console = make_console()
     tables = [rows_table(analysis, "time"), rows_table(analysis, "rss")]
     if OURS not in analysis.names:
         tables = [ratio_table(analysis, "time"), ratio_table(analysis, "rss")]
-    tables += [behind_table(analysis), trouble_table(analysis)]
+    tables += [not_first_table(analysis), trouble_table(analysis)]
     for table in tables:
         if table.rows:
             console.print(rich_table(table), "")
     console.print(rich_table(overall_table(analysis), OVERALL))
+    if OURS in analysis.names:
+        console.print("", rich_table(asked_table(analysis, curves)))
