@@ -5,20 +5,36 @@
 
 #include "base/atomics.h"
 #include "objects/complaint.h"
+#include "os/libc_heap.h"
 
 static _Atomic uint64_t pointers_met; /* (atomic: counter) */
 
-void foreign_release(void *pointer) {
+static void meet(const char *call, const void *pointer) {
     add_relaxed(&pointers_met, 1);
-    complaint_foreign("free", pointer);
+    complaint_foreign(call, pointer);
+}
+
+void foreign_release(void *pointer) {
+    if (libc_heap_usable_size(pointer)) {
+        int saved_errno = errno;
+        libc_heap_release(pointer);
+        errno = saved_errno;
+    } else {
+        meet("free", pointer);
+    }
 }
 
 void *foreign_reallocate(void *pointer, size_t size) {
-    (void)size;
-    add_relaxed(&pointers_met, 1);
-    complaint_foreign("realloc", pointer);
+    if (libc_heap_usable_size(pointer)) {
+        return libc_heap_reallocate(pointer, size);
+    }
+    meet("realloc", pointer);
     errno = ENOMEM;
     return NULL;
+}
+
+size_t foreign_usable_size(const void *pointer) {
+    return libc_heap_usable_size(pointer);
 }
 
 uint64_t foreign_count(void) {

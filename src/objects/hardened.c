@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/print.h"
+#include "objects/foreign.h"
 #include "objects/hardened_slab.h"
 #include "objects/sampler.h"
 #include "os/machine.h"
@@ -182,8 +183,11 @@ static void clear_other(unsigned object_class, void *block) {
 bool hardened_check(const char *call, const void *block) {
     unsigned object_class = span_class_of(block);
     if (object_class == 0) {
-        complain("no block, or freed before", call, block);
-        return false;
+        bool is_libcs = foreign_usable_size(block) != 0;
+        if (!is_libcs) {
+            complain("no block, or freed before", call, block);
+        }
+        return is_libcs;
     }
     if (object_class > CLASS_COUNT) {
         return true;
@@ -200,10 +204,7 @@ bool hardened_check(const char *call, const void *block) {
 bool hardened_release(struct thread_cache *cache, void *block) {
     unsigned object_class = span_class_of(block);
     if (PRIM_UNLIKELY(object_class == 0)) {
-        if (block) {
-            complain("no block, or freed before", "free", block);
-        }
-        return true;
+        return !block || !hardened_check("free", block);
     }
     struct hardened_slab *slab = object_class <= CLASS_COUNT ? hardened_slab_of(block) : NULL;
     if (!slab) {

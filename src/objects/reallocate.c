@@ -25,7 +25,7 @@ size_t usable_size(const void *block) {
     if (object_class == CLASS_PLACED) {
         return sampler_placed_size(block);
     }
-    return object_class ? size_classes[object_class].size : 0;
+    return object_class ? size_classes[object_class].size : foreign_usable_size(block);
 }
 
 bool expand(void *block, size_t size) {

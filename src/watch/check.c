@@ -247,7 +247,7 @@ static enum check_fault judge(const void *block, const struct request *request,
         return request->call == CALL_REALLOC ? FAULT_REALLOC_FREED : FAULT_DOUBLE_FREE;
     }
     if (bounds.object_class == 0) {
-        return FAULT_FOREIGN;
+        return foreign_usable_size(block) ? FAULT_NONE : FAULT_FOREIGN;
     }
     *around = record_around(&bounds);
     if (*around) {

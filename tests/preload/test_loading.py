@@ -106,6 +106,23 @@ def test_t08_deepbind_plugin_gives_blocks(harness, fixtures, each_library):
     assert harness.run(command, environment=environment).stdout == b"exchanged\n"
 
 
+@pytest.mark.parametrize("variable", ["", "MALLOC_CHECK_=3", "PRIMALLOC_HARDENED=1"])
+def test_t08_blocks_of_libc_go_back_to_libc(harness, fixtures, each_library, variable):
+    """Of the heap by brk, of arenas, of mappings; libc has them again, nobody is told of them."""
+    environment = harness.environment(LD_PRELOAD=str(each_library), PRIMALLOC_SHOW_ERRORS="1",
+                                      **dict([variable.split("=")] if variable else []))
+    program = fixtures("libc_heap.c", "-w", "-fno-builtin", "-pthread")
+    result = harness.run([program], environment=environment)
+    assert (result.stdout, result.stderr) == (b"returned\n", b"")
+
+
+def test_t08_blocks_of_before_the_library_was_loaded(harness, fixtures, each_library):
+    program = fixtures("libc_heap.c", "-w", "-fno-builtin", "-pthread")
+    environment = harness.environment(PRIMALLOC_SHOW_ERRORS="1")
+    result = harness.run([program, each_library], environment=environment)
+    assert (result.stdout, result.stderr) == (b"returned\n", b"")
+
+
 @pytest.mark.xfail(reason="T08: libc's own free is called with a block of ours", strict=False)
 def test_t08_deepbind_plugin_takes_blocks(harness, fixtures, library):
     plugin = fixtures("plugin.c", "-shared")

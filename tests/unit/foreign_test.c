@@ -57,6 +57,24 @@ static void test_pointers_from_everywhere(void **state) {
     memory_unmap(mapped, memory_page_size());
 }
 
+/* Memory that looks like a block of libc's but for one thing, its place first of all. */
+static void test_lookalikes(void **state) {
+    (void)state;
+    static const size_t heads[] = {0x21, 0x31, 0x25, 0x1002, 0xff2, 0x2012, 0x7ffffff2, 0};
+    static _Alignas(4096) size_t words[1024];
+    uint64_t before = foreign_count();
+    for (size_t i = 0; i < ARRAY_LENGTH(heads); i++) {
+        for (size_t j = 1; j < ARRAY_LENGTH(words); j += 2) {
+            words[j] = heads[i];
+        }
+        release(&words[64]);
+        release(&words[6]); /* whose page begins elsewhere */
+        assert_null(reallocate(&words[64], 10));
+        assert_int_equal(usable_size(&words[64]), 0);
+    }
+    assert_int_equal(foreign_count(), before + 3 * ARRAY_LENGTH(heads));
+}
+
 static void meet_many(unsigned number) {
     for (int i = 0; i < ROUNDS; i++) {
         release(&number);
@@ -75,6 +93,7 @@ int main(void) {
         cmocka_unit_test(test_release),
         cmocka_unit_test(test_reallocate),
         cmocka_unit_test(test_pointers_from_everywhere),
+        cmocka_unit_test(test_lookalikes),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("foreign", tests, NULL, NULL);
