@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Keep a full run as the results that a release is judged by, and show them in README.md.
+
+    bench/publish.py NAME [--from build/bench-results]
+
+Copies raw.json and curves.json to bench/results/NAME, draws the report there, and writes the
+section of README.md between its marks anew: the picture, the means, and plainly where primalloc is
+not first.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.environment import BENCH, BUILD, ROOT, enter_venv
+
+README = ROOT / "README.md"
+BEGIN = "<!-- results: written by bench/publish.py -->"
+END = "<!-- end of results -->"
+KEPT = ("raw.json", "curves.json")
+# So many rows are named that are not first; the report has them all.
+NAMED = 8
+
+
+def means_table(analysis):
+    """One line an allocator, the fastest first, without the control."""
+    from harness.allocators import AGAIN, OURS
+    found = [(time, rss, name) for name in analysis.names if name != AGAIN
+             and (time := analysis.mean(name, "time")) and (rss := analysis.mean(name, "rss"))]
+    lines = ["| allocator | time | peak memory |", "|---|--:|--:|"]
+    for time, rss, name in sorted(found, key=lambda one: one[0].value):
+        marked = f"**{name}**" if name == OURS else name
+        lines.append(f"| {marked} | {time.value:.2f} | {rss.value:.2f} |")
+    return lines
+
+
+def not_first_text(analysis, metric, what, ours):
+    """How many rows somebody else wins, and the farthest of them."""
+    rows = [(row, one.ratios[ours].value, one.best)
+            for row, one in analysis.not_first(metric)]
+    if not rows:
+        return f"In {what} it is first on every row."
+    named = ", ".join(f"`{row}` {ratio:.2f} of {best}" for row, ratio, best in rows[:NAMED])
+    most = "; the farthest: " if len(rows) > NAMED else ": "
+    return f"In {what} on {len(rows)} of {len(analysis.rows)} rows{most}{named}."
+
+
+def results_section(analysis, folder):
+    from harness.allocators import OURS
+    place = folder.relative_to(ROOT)
+    raw = analysis.raw
+    return "\n".join([
+        f"![Time against memory, primalloc and its peers]({place}/corner.svg)", "",
+        f"Geometric means over {len(analysis.rows)} rows, from small loops to real programs, of "
+        f"the ratio to each row's best peer, in {raw['passes']} interleaved passes on "
+        f"{raw['machine']['cores']} cores; 1.00 would be the best of all on every row:", "",
+        *means_table(analysis), "",
+        "**Where primalloc is not first.** " + not_first_text(analysis, "time", "time", OURS)
+        + " " + not_first_text(analysis, "rss", "peak memory", OURS), "",
+        f"[The whole report]({place}/results.md) says line by line what was asked and what was "
+        f"measured."])
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="of the folder in bench/results")
+    parser.add_argument("--from", dest="source", type=Path, default=BUILD / "bench-results",
+                        metavar="DIR", help="where bench/run.py left its results")
+    options = parser.parse_args()
+    enter_venv()
+    from harness.allocators import OURS
+    from harness.analysis import Analysis
+
+    if not (options.source / KEPT[0]).exists():
+        sys.exit(f"error: {options.source} has no {KEPT[0]}; make bench writes it")
+    raw = json.loads((options.source / KEPT[0]).read_text())
+    if OURS not in [one["name"] for one in raw["allocators"]]:
+        sys.exit(f"error: primalloc is not among the allocators of {options.source}")
+    before, mark, rest = README.read_text().partition(BEGIN)
+    if not mark or END not in rest:
+        sys.exit(f"error: {README} has no section between '{BEGIN}' and '{END}'")
+    folder = BENCH / "results" / options.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in KEPT:
+        if (options.source / name).exists() and options.source.resolve() != folder.resolve():
+            shutil.copyfile(options.source / name, folder / name)
+    subprocess.run([BENCH / "run.py", "--report", folder], stdout=subprocess.DEVNULL, check=True)
+    section = results_section(Analysis(raw), folder)
+    README.write_text(f"{before}{BEGIN}\n{section}\n{END}{rest.partition(END)[2]}")
+    print(f"{folder}\n{README}")
+
+
+if __name__ == "__main__":
+    main()

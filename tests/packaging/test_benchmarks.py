@@ -1,0 +1,136 @@
+"""The benchmarks' report: what it says of a run whose answer is known, and the tables of rows."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BENCH = ROOT / "bench"
+PASSES = 8
+ROWS = {"loop": "small", "program": "apps", "threads-2": "threads"}
+ALLOCATORS = ("primalloc", "primalloc-again", "fast", "thrifty")
+# Seconds and KiB of every allocator in every row, unless a test says otherwise.
+USUAL = {"primalloc": (0.9, 1000, 90), "primalloc-again": (0.9, 1000, 90), "fast": (1.0, 3000, 10),
+         "thrifty": (2.0, 1000, 100)}
+
+
+def sample(row, name, number, figures):
+    seconds, kib, faults = figures
+    seconds *= 1 + 0.001 * number
+    return {"pass_number": number, "row": row, "allocator": name, "score_s": seconds,
+            "wall_s": seconds, "user_s": seconds, "system_s": 0.0, "peak_rss_kib": kib,
+            "minor_faults": faults, "major_faults": 0, "voluntary_switches": 0,
+            "involuntary_switches": 0}
+
+
+def raw_run(changed, leave_early=()):
+    """A campaign; changed: {(row, allocator): figures}; leave_early: peers with one pass only."""
+    return {
+        "machine": {"cores": 2}, "seed": 1, "passes": PASSES, "skipped": {}, "failures": [],
+        "allocators": [{"name": name, "version": "1", "source": "-"} for name in ALLOCATORS],
+        "rows": [{"name": row, "group": group, "about": "A row.", "score": "time", "threads": 1}
+                 for row, group in ROWS.items()],
+        "samples": [sample(row, name, number, changed.get((row, name), USUAL[name]))
+                    for row in ROWS for name in ALLOCATORS
+                    for number in range(1, 2 if name in leave_early else PASSES + 1)]}
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """asked(raw, curves) draws the report; {beginning of a line: its other cells}."""
+    def draw(raw, curves=None):
+        (tmp_path / "raw.json").write_text(json.dumps(raw))
+        (tmp_path / "curves.json").write_text(json.dumps(curves or {}))
+        subprocess.run([sys.executable, BENCH / "run.py", "--report", tmp_path], check=True,
+                       stdout=subprocess.DEVNULL, timeout=300)
+        assert (tmp_path / "corner.svg").read_text().startswith("<svg")
+        assert "<svg" in (tmp_path / "results.html").read_text()
+        text = (tmp_path / "results.md").read_text()
+        table = text.partition("## What was asked")[2].partition("\n## ")[0]
+        cells = [[cell.strip(" *_") for cell in line.strip("|").split(" | ")]
+                 for line in table.splitlines() if line.startswith("|")]
+        return {line[0]: line[1:] for line in cells}
+    return draw
+
+
+def line_of(lines, beginning):
+    return next(cells for what, cells in lines.items() if what.startswith(beginning))
+
+
+def test_a_run_that_reaches_all_is_said_to(asked):
+    lines = asked(raw_run({}))
+    assert line_of(lines, "time, geometric mean") == [
+        "≤ 0.93", "0.900 (0.90-0.90)", "0.900 (0.90-0.90)", "reached"]
+    for beginning in ("rows whose time", "peak RSS, geometric", "rows whose RSS", "real programs"):
+        assert line_of(lines, beginning)[-1] == "reached", beginning
+    # fast has fewer faults, but three times the memory: it is not what these are compared with.
+    assert line_of(lines, "minor faults")[1:] == ["0.900 (0.90-0.90)", "0.900 (0.90-0.90)",
+                                                  "reached"]
+    assert line_of(lines, "growth")[-1] == "-"
+
+
+def test_a_slow_row_and_a_large_one_are_named(asked):
+    lines = asked(raw_run({("loop", "primalloc"): (1.2, 1000, 90),
+                           ("threads-2", "primalloc"): (0.9, 4000, 90)}))
+    assert line_of(lines, "rows whose time")[1:] == [
+        "1 row, the worst loop with 1.20", "none", "missed"]
+    assert line_of(lines, "rows whose RSS")[1:] == [
+        "1 row, the worst threads-2 with 4.00", "none", "missed"]
+
+
+def test_a_peer_that_ran_once_is_still_the_thriftiest(asked):
+    lines = asked(raw_run({("loop", "primalloc"): (0.9, 5000, 90)}, leave_early=("thrifty",)))
+    assert line_of(lines, "rows whose RSS")[1] == "1 row, the worst loop with 5.00"
+
+
+def test_curves_are_judged(asked):
+    def growth(name, misses):
+        return [{"allocator": name, "live": live, "build": misses, "replace": misses,
+                 "drop": misses} for live in (1000, 10_000_000)]
+
+    def threads(name, kib_a_thread):
+        return [{"pass": 1, "allocator": name, "threads": count, "ns": 10.0, "cpu_ns": 10.0,
+                 "working_kib": 500 + kib_a_thread * count, "idle_kib": None}
+                for count in (1, 512)]
+
+    def curves(misses, kib, longest):
+        found = {"growth": growth("primalloc", misses) + growth("no allocator", 1.0),
+                 "threads": threads("primalloc", kib) + threads("no allocator", 100.0),
+                 "calls": [{"allocator": "primalloc", "scene": "churn", "call": "free", "count": 1,
+                            "median": 15, "p99": 20, "longest": longest}]}
+        machine = {"date": "-", "commit": "-", "load_before": 0}
+        return {name: {"machine": machine, "quick": False, "found": one}
+                for name, one in found.items()}
+
+    beginnings = ("growth", "the same: RSS of a thread", "the longest call")
+    good = asked(raw_run({}), curves(1.2, 116.0, 20_000))
+    assert [line_of(good, one)[-1] for one in beginnings] == ["reached"] * 3
+    bad = asked(raw_run({}), curves(1.3, 117.0, 20_001))
+    assert [line_of(bad, one)[-1] for one in beginnings] == ["missed"] * 3
+    assert line_of(bad, "the longest call")[1] == "20,001: free, churn"
+    assert line_of(bad, "the same: RSS of a thread")[1].startswith("17.0 KiB with 512")
+
+
+@pytest.mark.parametrize("words, complaint", [
+    ("glibc;SETTING", "'SETTING' of the allocator glibc is not VARIABLE=VALUE"),
+    ("glibc,glibc;A=1", "two allocators are called glibc"),
+    ("mine=/nowhere.so;A=1", "there is no library /nowhere.so for the allocator mine"),
+])
+def test_wrong_allocators_get_one_clear_line(words, complaint):
+    program = ("import sys; sys.path.insert(0, sys.argv[1])\n"
+               "from harness.allocators import named_allocators\n"
+               "from harness.environment import BenchError\n"
+               "try: named_allocators(sys.argv[2].split(','))\n"
+               "except BenchError as error: print(error)")
+    answer = subprocess.run([sys.executable, "-c", program, BENCH, words], check=True,
+                            stdout=subprocess.PIPE, text=True, timeout=60)
+    assert answer.stdout.startswith(complaint)
+
+
+@pytest.mark.parametrize("command", [["check_rows.py"], ["readme.py", "--check"]])
+def test_the_tables_of_rows_are_whole(command):
+    subprocess.run([sys.executable, BENCH / command[0], *command[1:]], check=True,
+                   stdout=subprocess.DEVNULL, timeout=60)
