@@ -118,7 +118,9 @@ static PRIM_COLD unsigned choose_users(uint64_t *random, size_t counted_size) {
         size_t interval = interval_of(i, counted_size);
         if (interval) {
             double p = sampler_probability(counted_size, (double)interval);
-            double any = chosen ? 1 : sampler_probability(counted_size, mean_from(i, counted_size));
+            double mean = mean_from(i, counted_size);
+            bool is_last = mean > (double)interval / 1.0000001; /* then it is hit for certain */
+            double any = chosen ? 1 : is_last ? p : sampler_probability(counted_size, mean);
             chosen |= (unsigned)(throw_unit(random) * any <= p) << i;
         }
     }

@@ -11,6 +11,7 @@
 enum {
     NO_ROOM = INT32_MIN / 2, /* however much is popped, the bin looks full to free */
     LIST_PART = 2,           /* a list shorter than this part of the capacity is not worth taking */
+    LIST_LEAST = 16,         /* where slabs give shorter ones: a list shorter than this is not */
 };
 
 #define UNDRAWN UINT64_MAX
@@ -20,6 +21,7 @@ struct thread_sampler {
     uint64_t left[CLASS_COUNT + 1];  /* (owner) blocks behind the bin's that go out unsampled */
     uint16_t given[CLASS_COUNT + 1]; /* (owner) blocks that the bin was filled with */
     int32_t seen[CLASS_COUNT + 1];   /* (owner) the bin's room at the last collection */
+    bool is_scarce[CLASS_COUNT + 1]; /* (owner) slabs gave few blocks when last asked */
 };
 
 PRIM_INLINE unsigned counted_bin(unsigned object_class) {
@@ -173,16 +175,20 @@ static unsigned take_head(struct thread_cache *cache, unsigned object_class, voi
 }
 
 /* Takes blocks for a counted bin from where free puts them. Each list costs a slow event, so short
- * ones are left to grow as long as there is another one, or the slabs have blocks. */
+ * ones are left to grow as long as there is another one, or the slabs have blocks; slabs that are
+ * nearly full give a few at a time, which is shorter still. */
 static unsigned take_list(struct thread_cache *cache, unsigned object_class, void **list) {
     bool has_head = object_class <= SMALL_CLASS_LAST && cache->head[object_class];
-    unsigned least = cache->capacity[object_class] / LIST_PART;
+    bool *is_scarce = &cache->sampler->is_scarce[object_class];
+    unsigned most = *is_scarce ? LIST_LEAST : UINT32_MAX;
+    unsigned least = (unsigned)bits_min(cache->capacity[object_class] / LIST_PART, most);
     unsigned count = 0;
     if (has_head && bin_head_length(cache, object_class) >= least) {
         return take_head(cache, object_class, list);
     }
     if (cache->spare_count[object_class] < bits_max(least, 1)) {
         count = bin_take_fresh(cache, object_class, list);
+        *is_scarce = count < LIST_LEAST;
     }
     if (count == 0 && cache->spare[object_class]) {
         count = cache->spare_count[object_class];

@@ -3,9 +3,11 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "os/confined.h"
 
 #pragma weak dlsym /* not in fully static programs, which load nothing */
 
@@ -50,9 +52,14 @@ static uint64_t hash_of_name(const char *name) {
     return hash;
 }
 
-static bool is_same(const struct module *a, const struct module *b) {
-    return a->start == b->start && a->end == b->end && a->identity == b->identity &&
-           a->table == b->table && a->name_hash == b->name_hash;
+/* The same place, for what the loader calls the same. */
+static bool is_alike(const struct module *a, const struct module *b) {
+    return a->start == b->start && a->end == b->end && a->table == b->table &&
+           a->name_hash == b->name_hash;
+}
+
+static bool is_identical(const struct module *a, const struct module *b) {
+    return load_relaxed(&a->identity) == load_relaxed(&b->identity);
 }
 
 static void read_notes(struct module *module, uintptr_t note, uintptr_t end) {
@@ -115,7 +122,19 @@ static const char *keep_path(const char *name) {
 
 static unsigned index_of(const struct module *wanted) {
     unsigned index = module_count();
-    while (index && !is_same(&modules[index], wanted)) {
+    while (index && !(is_alike(&modules[index], wanted) && is_identical(&modules[index], wanted))) {
+        index--;
+    }
+    return index;
+}
+
+/* What came back by another dlopen is the same if its build ID is. */
+static unsigned index_of_file(const struct module *wanted) {
+    size_t length = wanted->build_id_length;
+    unsigned index = length ? module_count() : 0;
+    while (index &&
+           !(is_alike(&modules[index], wanted) && modules[index].build_id_length == length &&
+             memcmp(modules[index].build_id, wanted->build_id, length) == 0)) {
         index--;
     }
     return index;
@@ -128,21 +147,27 @@ static bool lock_writer(void) {
         if (compare_exchange_acquire(&writer, &expected, 1)) { /* order pair: writer */
             return true;
         }
+        if (!is_confined()) {
+            sched_yield();
+        }
     }
     return false;
 }
 
-static PRIM_COLD unsigned add(const struct module *found, const char *name) {
+static PRIM_COLD unsigned add(struct module *found, const char *name) {
+    read_headers(found);
     if (!lock_writer()) {
         return 0;
     }
     unsigned index = index_of(found);
-    if (!index && load_relaxed(&known_count) < MODULES_MAX) {
+    index = index ? index : index_of_file(found);
+    if (index) {
+        store_relaxed(&modules[index].identity, load_relaxed(&found->identity));
+    } else if (load_relaxed(&known_count) < MODULES_MAX) {
         index = load_relaxed(&known_count) + 1;
-        modules[index] = *found;
+        memcpy(&modules[index], found, sizeof *found);
         modules[index].path = keep_path(name);
         modules[index].is_permanent = is_starting;
-        read_headers(&modules[index]);
         store_release(&known_count, index); /* order pair: modules */
     }
     store_release(&writer, 0); /* order pair: writer */
@@ -184,8 +209,8 @@ unsigned module_find_again(uintptr_t address, unsigned index) {
     }
     struct found_object object;
     if (find_object((void *)address, &object) == 0 && (uintptr_t)object.start == module->start &&
-        (uintptr_t)object.end == module->end && object.link_map == module->identity &&
-        object.table == module->table &&
+        (uintptr_t)object.end == module->end &&
+        object.link_map == load_relaxed(&module->identity) && object.table == module->table &&
         hash_of_name(object.link_map->l_name) == module->name_hash) {
         return index;
     }

@@ -1,7 +1,8 @@
 /* module.h - which program or library an address belongs to, told without a lock.
  *
  * A table that only grows: each program or library that was ever found has one entry, which stays
- * when it is unloaded. Another that takes its place gets an entry of its own. glibc from 2.35 on is
+ * when it is unloaded, and is found again when the same file, by its build ID, comes back to the
+ * same place. Another that takes its place gets an entry of its own. glibc from 2.35 on is
  * asked for each address (_dl_find_object: no lock, safe in signal handlers and while libraries
  * come and go); elsewhere the table knows what module_note_all() found.
  *
@@ -20,7 +21,7 @@ struct module {
     uintptr_t text_end;             /* (const) */
     uint64_t text_offset;           /* (const) of text_start in its file */
     const uint8_t *table;           /* (const) its .eh_frame_hdr, or NULL */
-    const void *identity;           /* (const) the loader's entry for it */
+    const void *_Atomic identity;   /* (atomic: hint) the loader's latest entry for it */
     uint64_t name_hash;             /* (const) of the loader's name for it */
     const char *path;               /* (const) "" for the program and where it does not fit */
     uint8_t build_id[BUILD_ID_MAX]; /* (const) */

@@ -5,6 +5,7 @@
  * that came by way of it. */
 #include "watch/leak.h"
 
+#include <link.h>
 #include <string.h>
 
 #include "base/print.h"
@@ -83,19 +84,33 @@ static int64_t tell(struct leak_graph *graph, bool are_threads_missed) {
     return leaked;
 }
 
-PRIM_COLD int64_t leak_check(void) {
-    struct leak_graph graph = {.is_strict = options.leak_check == LEAK_CHECK_STRICT};
-    struct leak_roots roots = {0};
-    int64_t leaked = -1;
+struct search {
+    struct leak_graph graph;
+    struct leak_roots roots;
+    bool is_done;
+};
+
+/* Called once, with the loader's lock held, which comes before ours: whoever loads or unloads a
+ * library allocates and frees under it. */
+static int search(struct dl_phdr_info *info, size_t size, void *context) {
+    struct search *search = context;
+    (void)info;
+    (void)size;
     const struct live_table *blocks = profile_lock_blocks();
-    if (!blocks) {
-        return -1;
+    if (blocks) {
+        search->is_done = leak_roots_follow(&search->graph, blocks, &search->roots);
+        profile_unlock_blocks();
     }
-    bool is_done = leak_roots_follow(&graph, blocks, &roots);
-    profile_unlock_blocks();
-    if (is_done) {
-        leaked = tell(&graph, roots.are_threads_missed);
-        leak_graph_end(&graph);
+    return 1;
+}
+
+PRIM_COLD int64_t leak_check(void) {
+    struct search found = {.graph = {.is_strict = options.leak_check == LEAK_CHECK_STRICT}};
+    int64_t leaked = -1;
+    dl_iterate_phdr(search, &found);
+    if (found.is_done) {
+        leaked = tell(&found.graph, found.roots.are_threads_missed);
+        leak_graph_end(&found.graph);
     }
     return leaked;
 }

@@ -245,6 +245,14 @@ def test_python_has_whole_stacks(harness, tmp_path):
     assert max(len(sample.frames) for sample in profile.samples) > 15
 
 
+def test_no_sample_is_lost_or_wrong_in_a_storm(library):
+    """Threads, forks, libraries that come and go, leak checks; `make prove` takes half an hour."""
+    done = subprocess.run([ROOT / "tools" / "proofs" / "profile_storm", "--minutes", "0", "--round",
+                           "3", "--threads", "40", "--library", library], capture_output=True,
+                          text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_google_pprof_reads_it(profiled, harness, google_pprof, program):
     require("dot")
     profiled(f"a.pb.gz,rate={RATE}", 3000)
