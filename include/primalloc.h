@@ -234,6 +234,43 @@ typedef bool prim_deferred_free(bool force, uint64_t heartbeat, void *context);
  * Errors: none. */
 void prim_deferred_free_set(prim_deferred_free *function, void *context);
 
+/* == Hooks ==
+ * The program sees the calls of malloc's family, or serves them itself. While no hooks are set they
+ * cost nothing; while some are, each call takes the slow path.
+ * Threads: any, at any time. */
+
+/* What the program asks for, or says of the block that it frees. */
+struct prim_hook_call {
+    size_t size;        /* of the new block; 0: the block is freed */
+    size_t alignment;   /* asked for or stated; 0: none */
+    size_t stated_size; /* by who frees with a size; else SIZE_MAX */
+    const void *caller; /* where the program's call returns to */
+};
+
+/* A function that is NULL leaves its calls to the allocator. allocate and reallocate give NULL with
+ * errno ENOMEM when memory is out; reallocate gets NULL for a new block, and frees and gives NULL
+ * at size 0; what calloc asked for is cleared behind allocate. Whoever hands out memory of his own
+ * fills in all four, and meets blocks of the allocator's among his own.
+ *
+ * What a hook itself allocates and frees goes to the allocator: so a hook that only looks calls the
+ * function that it was called for. It may be in several threads at a time, and must return. */
+struct prim_hooks {
+    void *(*allocate)(const struct prim_hook_call *call, void *context);
+    void *(*reallocate)(void *block, const struct prim_hook_call *call, void *context);
+    void (*release)(void *block, const struct prim_hook_call *call, void *context);
+    size_t (*usable_size)(const void *block, void *context);
+    void *context;
+};
+
+/* Sets hooks, of which it keeps a copy for good, or none (NULL). The calling thread's next call
+ * goes there, another's as soon as a list of its free blocks is used up or full. Returns what was
+ * in force before, or NULL: hooks that go on to those call its functions, with its context; set
+ * again, they are in force again. Calls under way in other threads may still end in hooks that were
+ * taken away.
+ * Errors: ENOMEM in errno, which is left alone else: there is no memory for the copy. Nothing
+ * changes then. */
+const struct prim_hooks *prim_hooks_set(const struct prim_hooks *hooks);
+
 /* == Statistics ==
  * Where the memory is. Taken without stopping any thread, for a few hundred microseconds; costs
  * malloc and free nothing. Exact while no thread is inside the library; else each figure was
