@@ -334,7 +334,11 @@ static void *checked_reallocate(const struct watcher *self, void *block,
     acquire();
     struct check_record *record = live_record(block, request, &now, &fault);
     size_t size = record ? record->size : 0;
-    enum call call = record ? (enum call)record->call : CALL_MALLOC;
+    struct request end = *request; /* what does not match was told already */
+    if (record) {
+        end.alignment = record->alignment;
+        end.call = family_of((enum call)record->call) ? (enum call)record->call : CALL_REALLOC;
+    }
     release_lock();
     act_on(fault);
     if (!record && (!fault || fault == FAULT_FOREIGN)) {
@@ -344,9 +348,6 @@ static void *checked_reallocate(const struct watcher *self, void *block,
         errno = ENOMEM;
         return NULL;
     }
-    struct request end = *request;
-    end.alignment = 0;
-    end.call = family_of(call) ? call : CALL_REALLOC; /* what does not match was told already */
     void *target = checked_allocate(self, request);
     if (target) {
         memcpy(target, block, bits_min(size, request->size));

@@ -166,7 +166,10 @@ static void call_pages(struct player *player) {
                   : name == 1 ? prim_valloc(size)
                   : name == 2 ? under_test___libc_pvalloc(size)
                               : under_test_pvalloc(size);
-    size_t least = name < 2 || !block ? size : (size + page_size() - 1) / page_size() * page_size();
+    size_t least = size;
+    if (name >= 2 && block) { /* whole pages, one at least */
+        least = size ? (size + page_size() - 1) / page_size() * page_size() : page_size();
+    }
     adopt(player, block, least, page_size(), FROM_MALLOC);
 }
 

@@ -178,6 +178,11 @@ static const misuse all[] = {
     {"delete_of_array", WRONG_FUNCTION, [] { operator delete(take(operator new[](100))); }},
     {"delete_array_of_new", WRONG_FUNCTION, [] { operator delete[](take(operator new(100))); }},
     {"realloc_of_new", WRONG_FUNCTION, [] { drop(realloc(take(operator new(100)), 200)); }},
+    {"realloc_of_aligned_new", WRONG_FUNCTION,
+     [] { drop(realloc(take(operator new (100, std::align_val_t{64})), 200)); }},
+    {"realloc_of_array", WRONG_FUNCTION, [] { drop(realloc(take(operator new[](100)), 50)); }},
+    {"free_of_array", WRONG_FUNCTION, [] { drop(operator new[](100)); }},
+    {"delete_array_of_malloc", WRONG_FUNCTION, [] { operator delete[](take(malloc(100))); }},
     {"underrun", UNDERRUN,
      [] {
          char *block = take(malloc(100));

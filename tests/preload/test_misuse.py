@@ -48,11 +48,13 @@ def test_each_is_caught_with_the_right_sentence(harness, misuse):
 
 
 def test_level_1_reports_and_goes_on(harness, misuse):
+    """Each fault once."""
     wrong = []
     for name, sentence in cases(misuse):
         result = run(harness, [misuse, name], MALLOC_CHECK_="1")
         if (result.returncode != 0 or result.stdout != b"survived\n" or
-                f"primalloc: {sentence}\n" not in result.stderr.decode()):
+                f"primalloc: {sentence}\n" not in result.stderr.decode() or
+                result.stderr.count(b"primalloc: ") != 1):
             wrong.append((name, result.returncode, result.stdout, result.stderr[:200]))
     assert not wrong
 
