@@ -409,6 +409,27 @@ inline memory_resource *default_resource() noexcept {
 
 #endif
 
+// A tag in force from here to the end of the scope: what the thread allocates meanwhile is counted
+// under its name, in statistics and profiles (prim_tag_push). Scopes end in the thread that began
+// them, the last first. Where the tag cannot be in force, is_counted is false and the one before it
+// stays.
+class tag_scope {
+  public:
+    explicit tag_scope(const char *name) noexcept : is_counted_(prim_tag_push(name)) {}
+    ~tag_scope() {
+        prim_tag_pop();
+    }
+    tag_scope(const tag_scope &) = delete;
+    tag_scope &operator=(const tag_scope &) = delete;
+
+    bool is_counted() const noexcept {
+        return is_counted_;
+    }
+
+  private:
+    bool is_counted_;
+};
+
 }  // namespace prim
 
 #endif

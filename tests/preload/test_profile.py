@@ -273,6 +273,44 @@ def test_google_pprof_reads_it(profiled, harness, google_pprof, program):
     assert "site_large" in lines
 
 
+GOLDEN = ROOT / "tests" / "golden" / "profile"  # profile_sites with 20 rounds, rate=1
+
+
+def test_recorded_files_are_read_as_they_were(harness, google_pprof):
+    """What was written once can be read for ever, by our reader and by Google's, in both forms."""
+    recorded = pprof.Profile(GOLDEN / "sites.pb.gz")
+    assert recorded.types == pprof.VIEWS and recorded.period == 1
+    assert recorded.facts["format"] == "primalloc-heap 1"
+    totals = {view: recorded.total(view) for view in ("alloc_objects", "alloc_space",
+                                                      "inuse_objects", "inuse_space")}
+    assert totals == {"alloc_objects": 110, "alloc_space": 499317,
+                      "inuse_objects": 26, "inuse_space": 432638}
+    for name in ("sites.pb.gz", "sites.heap"):
+        for view, total in totals.items():
+            top = harness.run([google_pprof, "-top", "-unit=B", f"-sample_index={view}",
+                               GOLDEN / name]).stdout.decode()
+            assert f" of {total}B total" in top, (name, view, top)
+
+
+def test_a_program_that_does_the_same_writes_the_same(profiled):
+    """All but addresses, times and numbers of processes is as in the recorded files."""
+
+    def shape(path):
+        profile = pprof.Profile(path)
+        rows = sorted((sorted(sample.values.items()), sorted(sample.labels.items()))
+                      for sample in profile.samples)
+        sizes = [profile.triples(fact) for fact in ("live_sizes", "alloc_sizes")]
+        return profile.types, profile.shown, list(profile.facts), rows, sizes
+
+    def sites(path):
+        text = path.read_text().split("MAPPED_LIBRARIES:")[0]
+        return sorted(line.split(" @ ")[0].strip() for line in text.splitlines())
+
+    for name, form in (("sites.pb.gz", shape), ("sites.heap", sites)):
+        _, directory = profiled(f"{name},rate=1", 20)
+        assert form(directory / name) == form(GOLDEN / name)
+
+
 @pytest.mark.parametrize("name", ["h.heap", "h.txt"])
 def test_the_older_form_is_read_by_both(profiled, harness, program, google_pprof, name):
     require("jeprof")
