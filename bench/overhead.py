@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.environment import enter_venv
+from harness.environment import build_workloads, enter_venv
 from harness.rows import fill, load_rows, prepare_row, select_rows
 
 LIBRARY = Path(__file__).resolve().parent.parent / "build" / "lib" / "libprimalloc.so"
@@ -51,6 +51,7 @@ def main():
     parser.add_argument("--library", type=Path, default=LIBRARY, metavar="PATH")
     options = parser.parse_args()
     enter_venv()
+    build_workloads()
     logarithms = []
     with tempfile.TemporaryDirectory(prefix="primalloc-overhead-rows-") as scratch:
         for row in select_rows(load_rows(), options.rows, False):
