@@ -8,6 +8,7 @@
 #   guarded           as checked, with PRIMALLOC_GUARDED=1 for nearly every small block
 #   hardened          as checked, with PRIMALLOC_HARDENED=1
 #   soft_limit        as checked, with PRIMALLOC_SOFT_LIMIT=8M: soon pressed, always purging
+#   checks            as checked, with PRIMALLOC_CHECK=full: red zones, quarantine, abort at a fault
 #   minimal           libprimalloc-minimal.so by LD_PRELOAD
 #   static            linked with libprimalloc.a, otherwise dynamic
 #   minimal_static    linked with libprimalloc-minimal.a, otherwise dynamic
@@ -16,6 +17,7 @@
 #   prefixed_checked  the same with assertions
 #   tsan              the same under ThreadSanitizer
 #   tsan_soft_limit   tsan with PRIMALLOC_SOFT_LIMIT=8M
+#   tsan_checks       tsan with PRIMALLOC_CHECK=full
 set(PRIMALLOC_TEST_OPTIONS -O1 -g -fno-builtin -Wall -Wextra -Wno-alloc-size-larger-than
     -Wno-free-nonheap-object)
 include(CheckCCompilerFlag)
@@ -59,6 +61,7 @@ set(PRIMALLOC_FLAVOUR_checked plain "LD_PRELOAD=$<TARGET_FILE:primalloc_checked>
 set(PRIMALLOC_FLAVOUR_hard_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_HARD_LIMIT=64M)
 set(PRIMALLOC_FLAVOUR_soft_limit ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_SOFT_LIMIT=8M)
 set(PRIMALLOC_FLAVOUR_hardened ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_HARDENED=1)
+set(PRIMALLOC_FLAVOUR_checks ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_CHECK=full)
 set(PRIMALLOC_FLAVOUR_guarded ${PRIMALLOC_FLAVOUR_checked} PRIMALLOC_GUARDED=1
     PRIMALLOC_GUARDED_BYTES=200 PRIMALLOC_GUARDED_RATE=0 PRIMALLOC_GUARDED_SLOTS=300)
 set(PRIMALLOC_FLAVOUR_minimal plain "LD_PRELOAD=$<TARGET_FILE:primalloc_minimal>"
@@ -68,6 +71,7 @@ foreach(flavour static minimal_static static_exe prefixed prefixed_checked tsan)
 endforeach()
 list(APPEND PRIMALLOC_FLAVOUR_tsan "TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1")
 set(PRIMALLOC_FLAVOUR_tsan_soft_limit ${PRIMALLOC_FLAVOUR_tsan} PRIMALLOC_SOFT_LIMIT=8M)
+set(PRIMALLOC_FLAVOUR_tsan_checks ${PRIMALLOC_FLAVOUR_tsan} PRIMALLOC_CHECK=full)
 
 function(primalloc_test_compile target kind)
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests"

@@ -262,7 +262,8 @@ static void step_pages(struct walker *walker) {
         bool whole = random_below(&walker->random, 2) == 0;
         size_t page = (size_t)sysconf(_SC_PAGESIZE);
         void *start = whole ? pvalloc(size) : valloc(size);
-        adopt(walker, slot, start, whole ? (size + page - 1) / page * page : size, page);
+        size_t pages = size ? (size + page - 1) / page : 1; /* pvalloc gives one at least */
+        adopt(walker, slot, start, whole ? pages * page : size, page);
     }
 }
 
