@@ -323,7 +323,8 @@ struct prim_stats {
     uint64_t slabs_made, threads_seen, spans_taken; /* that ever were */
     uint64_t searches;                              /* looks for a free extent that fits */
     uint64_t heap_allocations, heap_frees, heap_requested_bytes; /* calls, of heaps and tags */
-    uint64_t double_frees; /* blocks that came back to their slab twice; docs/checks.md */
+    uint64_t double_frees;       /* blocks that came back to their slab twice; docs/checks.md */
+    uint64_t needed_again_bytes; /* came into use within a second after going back, at most */
 };
 
 /* Of one size class; the last is that of the large blocks, with block_bytes 0. */

@@ -19,6 +19,7 @@
 #include "pages/limits.h"
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
+#include "pages/returned.h"
 #include "settings/options.h"
 
 void watchers_begin(void) {}
@@ -65,6 +66,7 @@ static struct prim_stats figures(void) {
     stats.unmap_calls = load_relaxed(&memory_counts.unmap_calls);
     stats.purge_calls = load_relaxed(&memory_counts.purge_calls);
     stats.purged_bytes = load_relaxed(&memory_counts.purged_bytes);
+    stats.needed_again_bytes = load_relaxed(&returned_needed_bytes);
     return stats;
 }
 

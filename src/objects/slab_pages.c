@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "os/memory.h"
+#include "pages/returned.h"
 
 /* A slab of several blocks has at most as many pages as asleep_pages has bits, be they as small as
  * pages get; those of one block have no use for it. */
@@ -125,6 +126,7 @@ unsigned slab_pages_wake(struct span *slab, uint64_t pages, char **first) {
     struct layout layout = layout_of(slab);
     uintptr_t start = slab_pages_address(slab, bits_lowest(pages));
     uintptr_t end = slab_pages_address(slab, bits_highest(pages) + 1);
+    returned_need(start, end);
     size_t from = (start - slab->address) / layout.block_size;
     size_t to = bits_min((end - slab->address - 1) / layout.block_size + 1, slab->carved_count);
     slab_set_count_asleep(slab, -1);

@@ -116,10 +116,15 @@ static unsigned class_for_table(size_t size, bool is_young) {
                                                                              : object_class;
 }
 
+/* All sizes of a class are alike, to a young process too: its powers of two are classes. */
 PRIM_COLD void thread_cache_fill_table(struct thread_cache *cache) {
     unsigned first_bin = cache->is_sampling ? BIN_COUNT : 0;
-    for (size_t size = 0; size < SMALL_TABLE_SIZE; size++) {
-        cache->class_of[size] = (uint8_t)(first_bin + class_for_table(size, cache->is_young));
+    size_t size = 0;
+    for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
+        size_t largest = size_classes[object_class].size;
+        unsigned bin = first_bin + class_for_table(largest, cache->is_young);
+        memset(cache->class_of + size, (int)bin, largest + 1 - size);
+        size = largest + 1;
     }
 }
 

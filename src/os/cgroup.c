@@ -43,41 +43,27 @@ struct look {
     char word[WORD_ROOM];
 };
 
-/* Reads up to one of two bytes or the line's end, which it returns; drops what does not fit. */
-static int read_field(struct text_file *file, int end, int other_end, char *text, size_t room) {
-    size_t length = 0;
-    int byte = text_file_byte(file);
-    for (; byte != end && byte != other_end && byte != '\n' && byte != TEXT_FILE_END;
-         byte = text_file_byte(file)) {
-        if (length + 1 < room) {
-            text[length++] = (char)byte;
-        }
-    }
-    text[length] = '\0';
-    return byte;
-}
-
 static int skip_fields(struct text_file *file, unsigned count) {
     int byte = ' ';
     char nothing[1];
     while (count-- && byte == ' ') {
-        byte = read_field(file, ' ', ' ', nothing, sizeof nothing);
+        byte = text_file_field(file, ' ', ' ', nothing, sizeof nothing);
     }
     return byte;
 }
 
 static int skip_line(struct text_file *file, int byte) {
-    while (byte != '\n' && byte != TEXT_FILE_END) {
-        byte = text_file_byte(file);
-    }
-    return byte;
+    char nothing[1];
+    return byte == '\n' || byte == TEXT_FILE_END
+               ? byte
+               : text_file_field(file, '\n', '\n', nothing, sizeof nothing);
 }
 
 /* Reads words joined by commas up to the byte `end`; tells whether the controller is one. */
 static bool read_controllers(struct look *look, int end, int *behind) {
     bool found = false;
     do {
-        *behind = read_field(&look->lines, ',', end, look->word, WORD_ROOM);
+        *behind = text_file_field(&look->lines, ',', end, look->word, WORD_ROOM);
         found = found || strcmp(look->word, look->controller) == 0;
     } while (*behind == ',');
     return found;
@@ -148,7 +134,7 @@ static void lower_by_statistics(struct look *look) {
         return;
     }
     while (behind != TEXT_FILE_END) {
-        behind = read_field(&look->limit, ' ', ' ', look->word, WORD_ROOM);
+        behind = text_file_field(&look->limit, ' ', ' ', look->word, WORD_ROOM);
         if (behind == ' ' && strcmp(look->word, "hierarchical_memory_limit") == 0) {
             uint64_t value;
             if (text_file_decimal(&look->limit, &value, &behind)) {
@@ -207,14 +193,14 @@ static void find_group(struct look *look) {
     while (byte != TEXT_FILE_END && look->version != VERSION_1) { /* "number:controllers:path" */
         bool is_wanted = false;
         bool is_unified = false;
-        byte = read_field(&look->lines, ':', ':', look->word, WORD_ROOM);
+        byte = text_file_field(&look->lines, ':', ':', look->word, WORD_ROOM);
         if (byte == ':') {
             bool is_zero = strcmp(look->word, "0") == 0;
             is_wanted = read_controllers(look, ':', &byte);
             is_unified = is_zero && look->word[0] == '\0';
         }
         if (byte == ':' && (is_wanted || is_unified)) {
-            byte = read_field(&look->lines, '\n', '\n', look->group, PATH_ROOM);
+            byte = text_file_field(&look->lines, '\n', '\n', look->group, PATH_ROOM);
             look->version = is_wanted ? VERSION_1 : VERSION_2;
         } else {
             byte = skip_line(&look->lines, byte);
@@ -267,16 +253,16 @@ static bool read_mount(struct look *look, int *byte) {
     look->word[0] = '\0';
     *byte = skip_fields(lines, 3);
     if (*byte == ' ') {
-        *byte = read_field(lines, ' ', ' ', look->top, PATH_ROOM);
+        *byte = text_file_field(lines, ' ', ' ', look->top, PATH_ROOM);
     }
     if (*byte == ' ') {
-        *byte = read_field(lines, ' ', ' ', look->path + start, PATH_ROOM - start);
+        *byte = text_file_field(lines, ' ', ' ', look->path + start, PATH_ROOM - start);
     }
     while (*byte == ' ' && strcmp(look->word, "-") != 0) {
-        *byte = read_field(lines, ' ', ' ', look->word, WORD_ROOM);
+        *byte = text_file_field(lines, ' ', ' ', look->word, WORD_ROOM);
     }
     if (*byte == ' ') {
-        *byte = read_field(lines, ' ', ' ', look->word, WORD_ROOM);
+        *byte = text_file_field(lines, ' ', ' ', look->word, WORD_ROOM);
     }
     if (*byte != ' ') {
         return false;

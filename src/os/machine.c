@@ -15,7 +15,10 @@
 #include "os/confined.h"
 #include "os/vdso.h"
 
-enum { PROCESSORS_UNKNOWN = 8 }; /* how many a confined process is taken to have */
+enum {
+    PROCESSORS_UNKNOWN = 8, /* how many a confined process is taken to have */
+    PROCESSORS_FEW = 4,     /* a quota of them is not worth reading the control group's files */
+};
 
 unsigned machine_processor_count(void) {
     static _Atomic unsigned known_count; /* (atomic: any thread computes the same value) */
@@ -31,7 +34,7 @@ unsigned machine_processor_count(void) {
         for (long word = 0; word < bytes / (long)sizeof mask[0]; word++) {
             count += (unsigned)__builtin_popcountl(mask[word]);
         }
-        unsigned quota = count > 1 ? cgroup_processor_count("") : 0;
+        unsigned quota = count > PROCESSORS_FEW ? cgroup_processor_count("") : 0;
         count = quota && quota < count ? quota : count;
         count = count ? count : 1;
         store_relaxed(&known_count, count);

@@ -47,6 +47,31 @@ int text_file_byte(struct text_file *file) {
     return (unsigned char)file->buffer[file->next++];
 }
 
+int text_file_field(struct text_file *file, int end, int other_end, char *text, size_t room) {
+    char *out = text;
+    const char *last = text + room - 1;
+    for (;;) { /* a kilobyte or ten of mounts is read so: from the buffer, byte by byte */
+        const char *at = file->buffer + file->next;
+        const char *stop = file->buffer + file->length;
+        while (at != stop) {
+            int byte = (unsigned char)*at++;
+            if (byte == end || byte == other_end || byte == '\n') {
+                file->next = (unsigned)(at - file->buffer);
+                *out = '\0';
+                return byte;
+            }
+            if (out != last) {
+                *out++ = (char)byte;
+            }
+        }
+        fill(file);
+        if (file->length == 0) {
+            *out = '\0';
+            return TEXT_FILE_END;
+        }
+    }
+}
+
 bool text_file_decimal(struct text_file *file, uint64_t *number, int *behind) {
     uint64_t value = 0;
     bool is_number = false;

@@ -24,6 +24,10 @@ void text_file_close(struct text_file *file);
 /* The next byte, 0 to 255, or TEXT_FILE_END. */
 int text_file_byte(struct text_file *file);
 
+/* Reads up to one of two bytes or the line's end, whichever comes first, and returns it, or
+ * TEXT_FILE_END. What was before it becomes a string in text; what does not fit is dropped. */
+int text_file_field(struct text_file *file, int end, int other_end, char *text, size_t room);
+
 /* Reads a decimal number and the one byte behind it, which *behind tells; false if there is no
  * number or if it exceeds 64 bits. */
 bool text_file_decimal(struct text_file *file, uint64_t *number, int *behind);

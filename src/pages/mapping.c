@@ -5,6 +5,7 @@
 #include "os/memory.h"
 #include "pages/huge.h"
 #include "pages/limits.h"
+#include "pages/returned.h"
 #include "settings/options.h"
 
 enum { SLICES_A_WORD = 64, WORD_SIZE = SLICES_A_WORD * SLICE_SIZE };
@@ -115,6 +116,7 @@ bool mapping_purge(uintptr_t address, size_t size) {
     if (!memory_purge((void *)address, size)) {
         return false;
     }
+    returned_note(address, address + size);
     uintptr_t start = bits_round_up(address, HUGE_SIZE);
     uintptr_t end = bits_round_down(address + size, HUGE_SIZE);
     if (start < end) {
@@ -129,6 +131,7 @@ bool mapping_purge(uintptr_t address, size_t size) {
 }
 
 void mapping_show(uintptr_t start, uintptr_t end) {
+    returned_need(start, end);
     if (PRIM_LIKELY(!load_relaxed(&has_hidden))) {
         return;
     }

@@ -17,6 +17,7 @@
 #include "pages/limits.h"
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
+#include "pages/returned.h"
 
 /* All texts in one piece, so that a row needs no pointer and no room that it does not fill. */
 struct texts {
@@ -223,6 +224,7 @@ PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *c
     snapshot->pool_bytes = load_relaxed(&huge_pool_bytes);
     snapshot->foreign_pointers = foreign_count();
     snapshot->double_frees = double_free_count();
+    snapshot->needed_again_bytes = load_relaxed(&returned_needed_bytes);
     snapshot->map_calls = load_relaxed(&memory_counts.map_calls);
     snapshot->unmap_calls = load_relaxed(&memory_counts.unmap_calls);
     snapshot->purge_calls = load_relaxed(&memory_counts.purge_calls);

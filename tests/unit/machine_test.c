@@ -67,7 +67,8 @@ enum { IS_INTERPOSED = false };
 
 static void expect_processors(unsigned allowed) {
     unsigned quota = cgroup_processor_count("");
-    unsigned expected = quota && quota < allowed ? quota : allowed;
+    bool asks = allowed > 4; /* a quota of few is not asked for */
+    unsigned expected = asks && quota && quota < allowed ? quota : allowed;
     errno = ERRNO_MARK;
     unsigned count = machine_processor_count();
     CHECK(count == expected, "%u processors, not %u", count, expected);

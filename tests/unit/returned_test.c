@@ -1,0 +1,63 @@
+#include "pages/returned.h"
+
+#include <unistd.h>
+
+#include "os/machine.h"
+#include "pages/page_heap.h"
+#include "pages/purge.h"
+#include "unit/unit.h"
+
+enum { SLICES = 512 }; /* 8 MiB */
+
+static uint64_t needed(void) {
+    return load_relaxed(&returned_needed_bytes);
+}
+
+static struct span *take(void) {
+    struct span *span = page_heap_allocate(SLICES, 0);
+    assert_non_null(span);
+    return span;
+}
+
+static void wait_ms(uint64_t length) {
+    for (uint64_t start = machine_clock_ms(); machine_clock_ms() - start < length;) {
+        usleep(1000);
+    }
+}
+
+static void test_nothing_went_back(void **state) {
+    (void)state;
+    page_heap_free(take(), SPAN_DIRTY);
+    page_heap_free(take(), SPAN_DIRTY);
+    assert_int_equal(needed(), 0);
+}
+
+/* Half of what went back comes into use at once: that half counts, once. */
+static void test_needed_at_once(void **state) {
+    (void)state;
+    page_heap_free(take(), SPAN_DIRTY);
+    purge_all(0);
+    uint64_t before = needed();
+    struct span *half = page_heap_allocate(SLICES / 2, 0);
+    assert_non_null(half);
+    assert_int_equal(needed() - before, span_size(half));
+    page_heap_free(half, SPAN_DIRTY);
+}
+
+static void test_needed_later(void **state) {
+    (void)state;
+    purge_all(0);
+    wait_ms(1100);
+    uint64_t before = needed();
+    page_heap_free(take(), SPAN_DIRTY);
+    assert_int_equal(needed(), before);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_went_back),
+        cmocka_unit_test(test_needed_at_once),
+        cmocka_unit_test(test_needed_later),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
