@@ -247,18 +247,18 @@ struct prim_hook_call {
     const void *caller; /* where the program's call returns to */
 };
 
-/* A function that is NULL leaves its calls to the allocator. allocate and reallocate give NULL with
- * errno ENOMEM when memory is out; reallocate gets NULL for a new block, and frees and gives NULL
- * at size 0; what calloc asked for is cleared behind allocate. Whoever hands out memory of his own
+/* A function that is NULL leaves its calls to the allocator. on_allocate and on_reallocate give NULL with
+ * errno ENOMEM when memory is out; on_reallocate gets NULL for a new block, and frees and gives NULL
+ * at size 0; what calloc asked for is cleared behind on_allocate. Whoever hands out memory of his own
  * fills in all four, and meets blocks of the allocator's among his own.
  *
  * What a hook itself allocates and frees goes to the allocator: so a hook that only looks calls the
  * function that it was called for. It may be in several threads at a time, and must return. */
 struct prim_hooks {
-    void *(*allocate)(const struct prim_hook_call *call, void *context);
-    void *(*reallocate)(void *block, const struct prim_hook_call *call, void *context);
-    void (*release)(void *block, const struct prim_hook_call *call, void *context);
-    size_t (*usable_size)(const void *block, void *context);
+    void *(*on_allocate)(const struct prim_hook_call *call, void *context);
+    void *(*on_reallocate)(void *block, const struct prim_hook_call *call, void *context);
+    void (*on_release)(void *block, const struct prim_hook_call *call, void *context);
+    size_t (*on_usable_size)(const void *block, void *context);
     void *context;
 };
 

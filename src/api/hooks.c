@@ -36,50 +36,50 @@ static struct prim_hook_call call_of(const struct request *request) {
 }
 
 static void *hooked_allocate(const struct watcher *self, const struct request *request) {
-    const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, allocate));
+    const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, on_allocate));
     if (!hooks) {
         return watcher_next(self)->allocate(watcher_next(self), request);
     }
     struct prim_hook_call call = call_of(request);
-    void *block = hooks->allocate(&call, hooks->context);
+    void *block = hooks->on_allocate(&call, hooks->context);
     watcher_leave(self);
     return block && request->is_zeroed ? memset(block, 0, request->size) : block;
 }
 
 static void *hooked_reallocate(const struct watcher *self, void *block,
                                const struct request *request) {
-    const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, reallocate));
+    const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, on_reallocate));
     if (!hooks) {
         return watcher_next(self)->reallocate(watcher_next(self), block, request);
     }
     struct prim_hook_call call = call_of(request);
-    void *target = hooks->reallocate(block, &call, hooks->context);
+    void *target = hooks->on_reallocate(block, &call, hooks->context);
     watcher_leave(self);
     return target;
 }
 
 static void hooked_release(const struct watcher *self, void *block, const struct request *request) {
-    const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, release));
+    const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, on_release));
     if (!hooks) {
         watcher_next(self)->release(watcher_next(self), block, request);
         return;
     }
     struct prim_hook_call call = call_of(request);
-    hooks->release(block, &call, hooks->context);
+    hooks->on_release(block, &call, hooks->context);
     watcher_leave(self);
 }
 
 static size_t hooked_usable_size(const struct watcher *self, const void *block) {
-    const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, usable_size));
+    const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, on_usable_size));
     if (!hooks) {
         return watcher_next(self)->usable_size(watcher_next(self), block);
     }
-    size_t size = hooks->usable_size(block, hooks->context);
+    size_t size = hooks->on_usable_size(block, hooks->context);
     watcher_leave(self);
     return size;
 }
 
-static struct watcher watcher = {
+static struct watcher program_hooks = {
     hooked_allocate, hooked_reallocate, hooked_release, hooked_usable_size, RANK_HOOKS, NULL,
 };
 
@@ -115,10 +115,10 @@ PRIM_EXPORT const struct prim_hooks *prim_hooks_set(const struct prim_hooks *hoo
         expected = before = load_acquire(&current);                 /* order pair: hooks */
     } while (!compare_exchange_release(&current, &expected, copy)); /* order pair: hooks */
     if (!copy) {
-        watcher_unregister(&watcher);
+        watcher_unregister(&program_hooks);
     }
     if (load_acquire(&current)) { /* order pair: hooks */
-        watcher_register(&watcher);
+        watcher_register(&program_hooks);
     }
     return before ? &before->hooks : NULL;
 }

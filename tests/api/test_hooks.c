@@ -161,14 +161,14 @@ static void test_memory_of_its_own(void **state) {
     free(zeroed);
     free(before);
     free(block);
-    assert_ptr_equal(prim_hooks_set(NULL)->allocate, own_allocate);
+    assert_ptr_equal(prim_hooks_set(NULL)->on_allocate, own_allocate);
 }
 
 static void *chain_allocate(const struct prim_hook_call *call, void *context) {
     struct counts *counts = context;
     counts->last = *call;
     atomic_fetch_add(&counts->allocated, 1);
-    return counts->inner->allocate(call, counts->inner->context);
+    return counts->inner->on_allocate(call, counts->inner->context);
 }
 
 /* Hooks that go on to those that were there. What they leave out goes to the allocator. */
@@ -177,7 +177,7 @@ static void test_chain(void **state) {
     static struct counts inner_counts;
     static struct counts outer_counts;
     struct prim_hooks inner = counting(&inner_counts);
-    struct prim_hooks outer = {.allocate = chain_allocate, .context = &outer_counts};
+    struct prim_hooks outer = {.on_allocate = chain_allocate, .context = &outer_counts};
     prim_hooks_set(&inner);
     outer_counts.inner = prim_hooks_set(&inner); /* is in force already */
     assert_ptr_equal(prim_hooks_set(&outer), outer_counts.inner);
