@@ -42,6 +42,7 @@ void thread_sampler_flush(struct thread_cache *cache, unsigned object_class) {
         cache->head[bin] = NULL;
         cache->room[bin] = NO_ROOM;
         cache->sampler->given[object_class] = 0;
+        cache->sampler->left[object_class] = UNDRAWN; /* it counted on the blocks of the list */
         if (list) {
             slab_release(object_class, list);
         }
