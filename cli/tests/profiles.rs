@@ -110,6 +110,48 @@ fn leaks_are_grouped_by_site_and_change_the_status() {
 }
 
 #[test]
+fn pages_and_json_are_written_by_every_verb() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let [html, json] = ["all.html", "all.json"].map(|name| FILES.join(name));
+    let options = [format!("--html={}", html.display()), format!("--json={}", json.display())];
+    let kept = FILES.join("whole.pb.gz");
+    let written = |kind: &str, parts: &[&str]| {
+        let page = fs::read_to_string(&html).unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>") && page.contains("class=\"flame\""), "{kind}");
+        let document = fs::read_to_string(&json).unwrap();
+        for part in parts.iter().chain(&["\"format\": 1", &format!("\"kind\": \"{kind}\"")]) {
+            assert!(document.contains(part), "{part} in {document}");
+        }
+        fs::remove_file(&html).unwrap();
+        fs::remove_file(&json).unwrap();
+    };
+    let mut run = profile(&library, &["--keep", kept.to_str().unwrap()]);
+    run.args(&options).arg("--").arg(&*PROGRAM).assert().code(3).stderr(contains("cache_entry"));
+    written("heap", &["\"function\": \"cache_entry\"", "\"via\": \"xmalloc\"", "\"timeline\": ["]);
+    tool().arg("report").args(&options).arg(&kept).assert().success();
+    written("heap", &["\"sample_bytes\": 1"]);
+    tool().arg("diff").args(&options).args([&kept, &kept]).assert().success();
+    written("diff", &["\"view\": \"live\"", "\"after\": {"]);
+
+    // A report of leaks is one when it is read again, and JSON alone on standard output.
+    let loser = compile("loser.c", "paged-loser", &["-O0", "-g"]);
+    let lost = FILES.join("lost.pb.gz");
+    let mut leaks = tool();
+    leaks.env("PRIMALLOC_LIBRARY", &library).args(["leaks", "--keep"]).arg(&lost).args(&options);
+    leaks.arg("--").arg(&loser).assert().code(23);
+    written("leaks", &["\"indirect\": {", "\"function\": \"make_list\""]);
+    tool().arg("report").arg(&lost).assert().success().stdout(contains("128 B in 4 blocks leaked"));
+    let assert = tool().args(["report", "--json"]).arg(&lost).assert().success();
+    assert.stdout(starts_with("{\n").and(contains("\"bytes\": 96"))).stderr("");
+    let mut quiet = profile(&library, &["--json"]);
+    let assert = quiet.arg("--").arg(&*PROGRAM).assert().code(3);
+    assert.stdout(starts_with("{\n")).stderr("done\n");
+    tool().args(["report", "--html", "/no/such/x"]).arg(&lost).assert().code(125);
+}
+
+#[test]
 fn two_profiles_side_by_side() {
     let before = file("before.txt", b"main;old 1000\nmain;same 500\n");
     let after = file("after.txt", b"main;grown 3000\nmain;same 500\n");
@@ -120,6 +162,10 @@ fn two_profiles_side_by_side() {
             .and(contains("same").not()),
     );
     tool().arg("diff").args([&before, &before]).assert().success().stdout(contains("No function"));
+    let lines = FILES.join("changes.txt");
+    tool().arg("diff").arg("--collapsed").arg(&lines).args([&before, &after]).assert().success();
+    let lines = fs::read_to_string(&lines).unwrap();
+    assert_eq!(lines, "main;old 1000 0\nmain;same 500 500\nmain;grown 0 3000\n");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //!
 //! docs/profile-format.md describes them. What is not understood is passed over, as it says there.
 
+use serde::Serialize;
+
 /// Which kind of profile of ours it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -10,21 +12,21 @@ pub enum Kind {
 }
 
 /// A bucket of a histogram: up to and with `limit`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bucket {
     pub limit: u64,
     pub objects: u64,
     pub bytes: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
     pub milliseconds: u64,
     pub bytes: u64,
     pub objects: u64,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Suppressed {
     pub objects: u64,
     pub bytes: u64,

@@ -23,12 +23,12 @@ mod symbolise;
 mod views;
 
 pub use comparison::{Change, Comparison};
-pub use facts::Kind;
+pub use facts::{Bucket, Facts, Kind, Point, Suppressed};
 pub use model::{Profile, Sample, base_name};
 pub use pprof::encode;
 pub use read::read;
 pub use sites::{Row, Sites};
-pub use stacks::Stacks;
+pub use stacks::{Function, Stacks};
 pub use symbolise::symbolise;
 pub use views::{Series, View, series};
 

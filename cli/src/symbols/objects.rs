@@ -11,6 +11,7 @@ use object::{Object as _, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind
 
 use super::debug_files;
 use super::lines::{CodeFrame, Lines};
+use super::names::readable;
 use super::roles::{Role, role_of_name};
 use crate::allocators::is_allocator_library;
 
@@ -161,7 +162,7 @@ impl Object {
             // The symbol table's name has template arguments and the namespace.
             let linked = self.function_name(address);
             if let Some(name) = linked.filter(|_| outermost.function.is_none()) {
-                outermost.function = Some(name.to_owned());
+                outermost.function = Some(readable(name));
             }
         }
         frames

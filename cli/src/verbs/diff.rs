@@ -7,14 +7,16 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::profile_options::ShownArguments;
+use super::profile_options::{PageArguments, ShownArguments};
+use super::report_files::{check_writable, write};
 use crate::output::profile as output;
-use crate::profile::{Comparison, Stacks};
+use crate::profile::{Comparison, Series, Stacks};
 
 const EXAMPLES: &str = "\
 Examples:
   primalloc diff monday.pb.gz friday.pb.gz
   primalloc diff --view total old-version.pb.gz new-version.pb.gz
+  primalloc diff --html diff.html monday.pb.gz friday.pb.gz
 
 The profiles may be of different runs, versions and formats: functions are compared by their names.
 
@@ -27,6 +29,13 @@ pub struct DiffArguments {
     #[command(flatten)]
     shown: ShownArguments,
 
+    /// Write stacks as lines with both figures, for tools that draw differential flame graphs
+    #[arg(long, value_name = "FILE")]
+    collapsed: Option<PathBuf>,
+
+    #[command(flatten)]
+    page: PageArguments,
+
     /// The earlier profile
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
@@ -37,6 +46,10 @@ pub struct DiffArguments {
 }
 
 pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
+    arguments.page.check()?;
+    if let Some(path) = &arguments.collapsed {
+        check_writable(path)?;
+    }
     let before = arguments.shown.open(&arguments.before)?;
     let after = arguments.shown.open(&arguments.after)?;
     let series = (&before.series[0], &after.series[0]);
@@ -50,13 +63,33 @@ pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
         );
     }
     let stacks = (Stacks::new(&before.profile), Stacks::new(&after.profile));
-    let found = Comparison::new((&stacks.0, series.0), (&stacks.1, series.1));
-    let layout = arguments.shown.layout(std::io::stdout().is_terminal(), false);
     let titles = [arguments.before.display().to_string(), arguments.after.display().to_string()];
     let titles = [titles[0].as_str(), titles[1].as_str()];
-    anstream::print!("{}", output::changes(titles, &series.0.label, &found, &layout));
-    for remark in before.remarks.iter().chain(&after.remarks) {
+    let both = [(&stacks.0, series.0), (&stacks.1, series.1)];
+    if !arguments.page.has_output() {
+        let found = Comparison::new(both[0], both[1]);
+        let layout = arguments.shown.layout(std::io::stdout().is_terminal(), false);
+        anstream::print!("{}", output::changes(titles, &series.0.label, &found, &layout));
+    }
+    let mut remarks = before.remarks.clone();
+    remarks.extend(after.remarks.iter().filter(|remark| !before.remarks.contains(remark)).cloned());
+    for remark in &remarks {
         anstream::eprintln!("primalloc: {remark}");
     }
+    if let Some(path) = &arguments.collapsed {
+        write(path, &output::changes_collapsed(both[0], both[1]))?;
+    }
+    arguments.page.write_changes(&output::Sources {
+        titles,
+        stacks: [&stacks.0, &stacks.1],
+        series: &in_both(&before.series, &after.series),
+        remarks: &remarks,
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// In the order of the earlier one.
+fn in_both(before: &[Series], after: &[Series]) -> Vec<[Series; 2]> {
+    let twin = |series: &Series| after.iter().find(|other| other.key == series.key);
+    before.iter().filter_map(|series| Some([series.clone(), twin(series)?.clone()])).collect()
 }

@@ -1,13 +1,13 @@
 //! `primalloc leaks`: what a program has lost when it ends.
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-use super::report_files::{shell_text, width_of};
+use super::profile_options::{Heading, PageArguments, Shown, keep_output_free};
+use super::report_files::{check_writable, shell_text, width_of};
 use super::run::run_with;
 use super::temporary::TemporaryDirectory;
 use crate::arguments::ProgramArguments;
@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   primalloc leaks -- ./program input
   primalloc leaks --suppressions known-leaks.txt -- ./program
+  primalloc leaks --html leaks.html -- ./program
   primalloc leaks --level strict --exit-status 1 -- ./program
 
 Exit status: the program's own if it fails or nothing leaked; --exit-status (23) if memory leaked;
@@ -56,11 +57,22 @@ pub struct LeaksArguments {
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
+    /// Keep the report in this file (.pb.gz), for report and pprof
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+
+    #[command(flatten)]
+    page: PageArguments,
+
     #[command(flatten)]
     program: ProgramArguments,
 }
 
 pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
+    arguments.page.check()?;
+    if let Some(path) = &arguments.keep {
+        check_writable(path)?;
+    }
     let suppressions = match &arguments.suppressions {
         Some(path) if !path.exists() => bail!("{}: no such file", path.display()),
         Some(path) => Some(std::path::absolute(path)?),
@@ -69,7 +81,8 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let directory = TemporaryDirectory::new()?;
     let file = directory.path().join("leaks.pb.gz");
     let level = arguments.level.to_possible_value().context("every level has a name")?;
-    let (_, outcome) = run_with(&arguments.program, |command| {
+    let is_quiet = arguments.page.has_output();
+    let (pid, outcome) = run_with(&arguments.program, |command| {
         command.env("PRIMALLOC_LEAK_CHECK", level.get_name());
         command.env("PRIMALLOC_LEAK_REPORT", &file);
         // The status is ours to choose, once the report is read.
@@ -77,6 +90,7 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
         if let Some(path) = &suppressions {
             command.env("PRIMALLOC_LEAK_SUPPRESS", path);
         }
+        if is_quiet { keep_output_free(command) } else { Ok(()) }
     })?;
     if !file.exists() {
         anstream::eprintln!(
@@ -86,19 +100,11 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
         drop(directory);
         return Ok(outcome.imitate_failure());
     }
-    let mut profile = profile::read(&file)?;
-    let remarks = profile::symbolise(&mut profile);
-    let stacks = Stacks::new(&profile);
-    let title = shell_text(&arguments.program.command);
-    let width = width_of(std::io::stderr().is_terminal());
-    let found = output::leaks(&title, &stacks, width, arguments.top);
-    let Some((text, lost)) = found.filter(|_| profile.facts.kind == Some(Kind::Leaks)) else {
-        bail!("{}: is no report of leaks", file.display());
-    };
-    anstream::eprint!("{text}");
-    for remark in remarks {
-        anstream::eprintln!("{remark}");
+    if let Some(kept) = &arguments.keep {
+        std::fs::copy(&file, kept)
+            .with_context(|| format!("{}: cannot be written", kept.display()))?;
     }
+    let lost = report(arguments, &file, pid)?;
     // A program's signal may end us here.
     drop(directory);
     match lost {
@@ -107,4 +113,33 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
         }
         _ => Ok(outcome.imitate()),
     }
+}
+
+/// Shows what has leaked, and says how many blocks.
+fn report(arguments: &LeaksArguments, file: &Path, pid: u64) -> Result<i64> {
+    let mut profile = profile::read(file)?;
+    if let Some((other, name)) = profile.facts.program.as_ref().filter(|(other, _)| *other != pid) {
+        anstream::eprintln!(
+            "primalloc: this is the report of {name}, process {other}, which the program started; \
+             it has written none itself, or before"
+        );
+    }
+    let remarks = profile::symbolise(&mut profile);
+    let series = profile::series(&profile);
+    let shown = Shown { profile, series, remarks };
+    let stacks = Stacks::new(&shown.profile);
+    let title = shell_text(&arguments.program.command);
+    let heading = Heading { verb: "leaks", title: &title, to_output: false };
+    let found = output::leaks(&title, &stacks, width_of(heading.is_terminal()), arguments.top);
+    let Some((text, lost)) = found.filter(|_| shown.profile.facts.kind == Some(Kind::Leaks)) else {
+        bail!("{}: is no report of leaks", file.display());
+    };
+    if !arguments.page.has_output() {
+        anstream::eprint!("{text}");
+        for remark in &shown.remarks {
+            anstream::eprintln!("{remark}");
+        }
+    }
+    arguments.page.write(&heading.source(&shown, &stacks))?;
+    Ok(lost)
 }

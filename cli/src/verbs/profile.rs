@@ -1,12 +1,13 @@
 //! `primalloc profile`: a program under the library with its profiler on.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::profile_options::{ShownArguments, WrittenArguments};
+use super::profile_options::{Heading, ShownArguments, WrittenArguments, keep_output_free};
 use super::report_files::{check_writable, shell_text};
 use super::run::run_with;
 use super::temporary::TemporaryDirectory;
@@ -17,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   primalloc profile -- python3 script.py
   primalloc profile --rate 1 -- ./small-program
+  primalloc profile --html heap.html -- python3 script.py
   primalloc profile --view peak --keep heap.pb.gz -- redis-server --port 7000
 
 One allocation in every 512 KiB, or what --rate says, is recorded with its stack; figures are
@@ -71,10 +73,12 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     if let Some(rate) = &arguments.rate {
         setting.push(format!(",rate={rate}"));
     }
+    let is_quiet = arguments.written.page.has_output();
     let (pid, outcome) = run_with(&arguments.program, |command| {
         command.env(VARIABLE, &setting);
+        if is_quiet { keep_output_free(command) } else { Ok(()) }
     })?;
-    let Some((path, profile)) = profile_of(&directory, pid)? else {
+    let Some(found) = Found::of(&directory, pid)? else {
         anstream::eprintln!(
             "primalloc: the program has written no profile: it ended by a signal or by _exit, or \
              this library has no profiler"
@@ -83,34 +87,53 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
         return Ok(outcome.imitate_failure());
     };
     if let Some(kept) = &arguments.keep {
-        std::fs::copy(&path, kept)
+        std::fs::copy(&found.path, kept)
             .with_context(|| format!("{}: cannot be written", kept.display()))?;
     }
-    let shown =
-        arguments.shown.prepare(profile, Some(View::Peak)).context("the program's profile")?;
+    let shown = arguments
+        .shown
+        .prepare(found.profile, Some(View::Peak))
+        .context("the program's profile")?;
     let title = shell_text(&arguments.program.command);
-    arguments.written.report(&title, &shown, &arguments.shown, false)?;
-    let others = directory.profiles().len() - 1;
-    if others > 0 {
-        anstream::eprintln!("{others} more profiles, of processes that it started, are not shown.");
+    let heading = Heading { verb: "profile", title: &title, to_output: false };
+    arguments.written.report(&heading, &shown, &arguments.shown)?;
+    if found.others > 0 {
+        let many = found.others;
+        anstream::eprintln!("{many} more processes, which it started, have profiles; not shown.");
     }
     // A program's signal may end us here.
     drop(directory);
     Ok(outcome.imitate())
 }
 
-/// That of the program itself, else the only one that there is.
-fn profile_of(directory: &TemporaryDirectory, pid: u64) -> Result<Option<(PathBuf, Profile)>> {
-    let files = directory.profiles();
-    let mut last = None;
-    for path in &files {
-        let profile = read(path)?;
-        if profile.facts.program.as_ref().is_some_and(|(own, _)| *own == pid) {
-            return Ok(Some((path.clone(), profile)));
+/// What a program and the processes that it started have written.
+struct Found {
+    path: PathBuf,
+    profile: Profile,
+    /// Other processes that have a profile.
+    others: usize,
+}
+
+impl Found {
+    /// The last one of the program itself, else the last of all.
+    fn of(directory: &TemporaryDirectory, pid: u64) -> Result<Option<Found>> {
+        let mut best: Option<(PathBuf, Profile)> = None;
+        let rank = |profile: &Profile| (pid_of(profile) == Some(pid), profile.time_nanos);
+        let mut processes = BTreeSet::new();
+        for path in directory.profiles() {
+            let profile = read(&path)?;
+            processes.insert(pid_of(&profile));
+            if best.as_ref().is_none_or(|(_, best)| rank(&profile) > rank(best)) {
+                best = Some((path, profile));
+            }
         }
-        last = Some((path.clone(), profile));
+        let others = processes.len().saturating_sub(1);
+        Ok(best.map(|(path, profile)| Found { path, profile, others }))
     }
-    Ok(last)
+}
+
+fn pid_of(profile: &Profile) -> Option<u64> {
+    profile.facts.program.as_ref().map(|(pid, _)| *pid)
 }
 
 fn read(path: &Path) -> Result<Profile> {
@@ -124,6 +147,29 @@ fn read(path: &Path) -> Result<Profile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_profile_of_the_program_itself_is_shown() {
+        let directory = TemporaryDirectory::new().unwrap();
+        let write = |name: &str, pid: u64, time: i64| {
+            let mut profile = profile::sample::service();
+            profile.facts = profile::Facts::parse([
+                "format primalloc-heap 1",
+                &format!("program {pid} service"),
+            ]);
+            profile.time_nanos = time;
+            let bytes = profile::encode(&profile).unwrap();
+            std::fs::write(directory.path().join(name), bytes).unwrap();
+        };
+        assert!(Found::of(&directory, 7).unwrap().is_none());
+        write("heap.9.pb.gz", 9, 500);
+        assert_eq!(Found::of(&directory, 7).unwrap().unwrap().others, 0);
+        write("heap.0001.pb.gz", 7, 100);
+        write("heap.0002.pb.gz", 7, 200);
+        write("heap.pb.gz", 7, 300);
+        let found = Found::of(&directory, 7).unwrap().unwrap();
+        assert_eq!((found.others, found.profile.time_nanos), (1, 300));
+    }
 
     #[test]
     fn rates_are_sizes() {

@@ -2,14 +2,19 @@
 
 use std::fs;
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::output::Host;
 use crate::output::profile as output;
-use crate::profile::{self, Profile, Sample, Series, Sites, Stacks, View};
-use crate::verbs::report_files::{check_writable, width_of, write};
+use crate::profile::{self, Kind, Profile, Sample, Series, Sites, Stacks, View};
+use crate::verbs::report_files::{
+    STANDARD_OUTPUT, check_writable, is_standard_output, width_of, write,
+};
 
 #[derive(Args)]
 pub struct ShownArguments {
@@ -43,6 +48,72 @@ pub struct WrittenArguments {
     /// Write stacks as lines, for tools that draw flame graphs
     #[arg(long, value_name = "FILE")]
     pub collapsed: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub page: PageArguments,
+}
+
+/// The forms that are whole reports.
+#[derive(Args)]
+pub struct PageArguments {
+    /// Write the report as one self-contained HTML page with flame graph, treemap and charts
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the report as JSON, to standard output (a program's own then goes to standard error)
+    /// or to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = STANDARD_OUTPUT)]
+    pub json: Option<PathBuf>,
+}
+
+impl PageArguments {
+    pub fn check(&self) -> Result<()> {
+        let files = [&self.html, &self.json].into_iter().flatten();
+        files
+            .filter(|path| !is_standard_output(Some(path)))
+            .try_for_each(|path| check_writable(path))
+    }
+
+    /// Whether standard output is for JSON alone.
+    pub fn has_output(&self) -> bool {
+        is_standard_output(self.json.as_deref())
+    }
+
+    pub fn write(&self, source: &output::Source) -> Result<()> {
+        if let Some(path) = &self.html {
+            write(path, &output::html(source)?)?;
+        }
+        if let Some(path) = &self.json {
+            write(path, &output::json(source, None))?;
+        }
+        Ok(())
+    }
+
+    pub fn write_changes(&self, sources: &output::Sources) -> Result<()> {
+        if let Some(path) = &self.html {
+            write(path, &output::changes_html(sources)?)?;
+        }
+        if let Some(path) = &self.json {
+            write(path, &output::changes_json(sources, None))?;
+        }
+        Ok(())
+    }
+}
+
+/// Sends a program's standard output to standard error.
+pub fn keep_output_free(command: &mut Command) -> Result<()> {
+    let standard_error = std::io::stderr().as_fd().try_clone_to_owned();
+    command.stdout(standard_error.context("cannot copy standard error")?);
+    Ok(())
+}
+
+/// Where and under what name a report is shown.
+pub struct Heading<'a> {
+    pub verb: &'static str,
+    pub title: &'a str,
+    /// Reports about files go to standard output, others beside the program's.
+    pub to_output: bool,
 }
 
 /// A profile that is ready to be shown.
@@ -127,35 +198,28 @@ impl WrittenArguments {
         [&self.pprof, &self.collapsed]
             .into_iter()
             .flatten()
-            .try_for_each(|path| check_writable(path))
+            .try_for_each(|path| check_writable(path))?;
+        self.page.check()
     }
 
     /// Prints the profile, on standard error if the program's output is on the other, and writes
     /// what else is asked for.
     pub fn report(
         &self,
-        title: &str,
+        heading: &Heading,
         shown: &Shown,
         arguments: &ShownArguments,
-        to_output: bool,
     ) -> Result<()> {
         let stacks = Stacks::new(&shown.profile);
-        let sites = Sites::new(&stacks, &shown.series[0]);
-        let is_terminal = if to_output {
-            std::io::stdout().is_terminal()
-        } else {
-            std::io::stderr().is_terminal()
-        };
-        let layout = arguments.layout(is_terminal, self.cumulative);
-        let mut text = output::text(title, &stacks, &sites, &shown.series, &layout);
-        for remark in &shown.remarks {
-            text += &format!("\n{remark}\n");
+        if !self.page.has_output() {
+            let text = self.text(heading, shown, &stacks, arguments);
+            if heading.to_output {
+                anstream::print!("{text}");
+            } else {
+                anstream::eprint!("{text}");
+            }
         }
-        if to_output {
-            anstream::print!("{text}");
-        } else {
-            anstream::eprint!("{text}");
-        }
+        self.page.write(&heading.source(shown, &stacks))?;
         if let Some(path) = &self.pprof {
             let bytes = profile::encode(&shown.profile)?;
             fs::write(path, bytes)
@@ -165,5 +229,51 @@ impl WrittenArguments {
             write(path, &output::collapsed(&stacks, &shown.series[0]))?;
         }
         Ok(())
+    }
+
+    fn text(
+        &self,
+        heading: &Heading,
+        shown: &Shown,
+        stacks: &Stacks,
+        arguments: &ShownArguments,
+    ) -> String {
+        let is_terminal = heading.is_terminal();
+        let of_leaks = shown.profile.facts.kind == Some(Kind::Leaks);
+        let width = width_of(is_terminal);
+        let losses = output::leaks(heading.title, stacks, width, arguments.top);
+        let mut text = match losses.filter(|_| of_leaks) {
+            Some((text, _)) => text,
+            None => {
+                let sites = Sites::new(stacks, &shown.series[0]);
+                let layout = arguments.layout(is_terminal, self.cumulative);
+                output::text(heading.title, stacks, &sites, &shown.series, &layout)
+            }
+        };
+        for remark in &shown.remarks {
+            text += &format!("\n{remark}\n");
+        }
+        text
+    }
+}
+
+impl Heading<'_> {
+    pub fn is_terminal(&self) -> bool {
+        if self.to_output {
+            std::io::stdout().is_terminal()
+        } else {
+            std::io::stderr().is_terminal()
+        }
+    }
+
+    pub fn source<'a>(&'a self, shown: &'a Shown, stacks: &'a Stacks) -> output::Source<'a> {
+        output::Source {
+            verb: self.verb,
+            title: self.title,
+            stacks,
+            series: &shown.series,
+            remarks: &shown.remarks,
+            host: (!self.to_output).then(Host::of_this_machine),
+        }
     }
 }

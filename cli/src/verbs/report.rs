@@ -1,21 +1,18 @@
 //! `primalloc report`: what a profile says.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 
-use super::profile_options::{ShownArguments, WrittenArguments};
-use crate::output::profile as output;
-use crate::profile::{Kind, Stacks};
-use crate::verbs::report_files::width_of;
+use super::profile_options::{Heading, ShownArguments, WrittenArguments};
 
 const EXAMPLES: &str = "\
 Examples:
   primalloc report heap.pb.gz
   primalloc report --view peak --top 50 heap.pb.gz
+  primalloc report --html heap.html heap.pb.gz
   primalloc report --thread worker --collapsed stacks.txt heap.pb.gz
 
 Reads what this library writes, pprof's profiles of other libraries and languages (Go, tcmalloc,
@@ -45,14 +42,7 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
     arguments.written.check()?;
     let shown = arguments.shown.open(&arguments.file)?;
     let title = arguments.file.display().to_string();
-    if shown.profile.facts.kind == Some(Kind::Leaks) {
-        let stacks = Stacks::new(&shown.profile);
-        let width = width_of(std::io::stdout().is_terminal());
-        if let Some((text, _)) = output::leaks(&title, &stacks, width, arguments.shown.top) {
-            anstream::print!("{text}");
-            return Ok(ExitCode::SUCCESS);
-        }
-    }
-    arguments.written.report(&title, &shown, &arguments.shown, true)?;
+    let heading = Heading { verb: "report", title: &title, to_output: true };
+    arguments.written.report(&heading, &shown, &arguments.shown)?;
     Ok(ExitCode::SUCCESS)
 }

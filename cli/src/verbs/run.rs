@@ -50,14 +50,14 @@ pub struct RunArguments {
 
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let how = How { only_exe: arguments.only_exe, quiet: arguments.quiet };
-    let (_, outcome) = start_and_wait(&arguments.program, how, |_| {})?;
+    let (_, outcome) = start_and_wait(&arguments.program, how, |_| Ok(()))?;
     Ok(outcome.imitate())
 }
 
 /// The same for verbs that want more of the library; says which process it was and how it ended.
 pub fn run_with(
     arguments: &ProgramArguments,
-    set_more: impl FnOnce(&mut Command),
+    set_more: impl FnOnce(&mut Command) -> Result<()>,
 ) -> Result<(u64, Outcome)> {
     start_and_wait(arguments, How { only_exe: false, quiet: false }, set_more)
 }
@@ -71,7 +71,7 @@ struct How {
 fn start_and_wait(
     arguments: &ProgramArguments,
     how: How,
-    set_more: impl FnOnce(&mut Command),
+    set_more: impl FnOnce(&mut Command) -> Result<()>,
 ) -> Result<(u64, Outcome)> {
     let library = library::find(arguments.preload.library.as_deref())?;
     let program = Program::resolve(&arguments.command)?;
@@ -83,7 +83,7 @@ fn start_and_wait(
     if how.only_exe {
         environment::keep_from_children(&mut command);
     }
-    set_more(&mut command);
+    set_more(&mut command)?;
 
     let mut handshake = Handshake::offer(&mut command)?;
     let mut supervisor = Supervisor::new()?;

@@ -4,102 +4,127 @@ use owo_colors::OwoColorize;
 
 use super::text::stack;
 use super::words::{count, size};
-use crate::profile::{Profile, Stacks};
+use crate::profile::{Profile, Sample, Stacks};
 
 const FRAMES_SHOWN: usize = 30;
 
-/// Direct and indirect objects and bytes of the whole report; None if it is of another kind.
-struct Columns {
-    leaked: (usize, usize),
-    held: (usize, usize),
-    indirect: (usize, usize),
+/// What a report of leaks says: objects and bytes.
+pub struct Losses {
+    pub direct: (i64, i64),
+    pub indirect: (i64, i64),
+    /// The heaviest first.
+    pub groups: Vec<Loss>,
 }
 
-impl Columns {
-    fn of(profile: &Profile) -> Option<Columns> {
+/// Blocks that one stack has allocated and that nothing points to.
+pub struct Loss {
+    pub sample: usize,
+    pub own: (i64, i64),
+    /// What only they lead to.
+    pub held: (i64, i64),
+    /// Pointed to inside, but not at their beginning.
+    pub is_inner: bool,
+}
+
+impl Losses {
+    /// None if the profile is not one of leaks.
+    pub fn of(profile: &Profile) -> Option<Losses> {
         let pair = |key: &str| {
             let value = |what: &str| profile.value_index(&format!("{key}_{what}"));
             Some((value("objects")?, value("space")?))
         };
-        Some(Columns { leaked: pair("leaked")?, held: pair("held")?, indirect: pair("indirect")? })
+        let (leaked, held, indirect) = (pair("leaked")?, pair("held")?, pair("indirect")?);
+        let total = |(objects, bytes)| (profile.total(objects), profile.total(bytes));
+        let loss = |(number, sample): (usize, Sample)| Loss {
+            sample: number,
+            own: (sample.values[leaked.0], sample.values[leaked.1]),
+            held: (sample.values[held.0], sample.values[held.1]),
+            is_inner: &*profile.names[sample.labels.kind as usize] == "inner",
+        };
+        let mut groups: Vec<Loss> = profile.samples().enumerate().map(loss).collect();
+        groups.retain(|loss| loss.own.0 > 0);
+        groups.sort_by_key(|loss| std::cmp::Reverse(loss.own.1.saturating_add(loss.held.1)));
+        Some(Losses { direct: total(leaked), indirect: total(indirect), groups })
+    }
+
+    pub fn objects(&self) -> i64 {
+        self.direct.0.saturating_add(self.indirect.0)
+    }
+
+    /// What a reader must know first.
+    pub fn sentence(&self) -> String {
+        match self.objects() {
+            0 => "Nothing leaked.".to_owned(),
+            lost => format!(
+                "{} in {} leaked: {} in {} directly, {} in {} through them",
+                size(self.direct.1.saturating_add(self.indirect.1)),
+                blocks(lost),
+                size(self.direct.1),
+                count(self.direct.0),
+                size(self.indirect.1),
+                count(self.indirect.0)
+            ),
+        }
+    }
+}
+
+impl Loss {
+    pub fn sentence(&self) -> String {
+        let mut text = format!("{} in {}", size(self.own.1), blocks(self.own.0));
+        if self.held.0 > 0 {
+            text += &format!(", which hold {} in {} more", size(self.held.1), count(self.held.0));
+        }
+        if self.is_inner {
+            text += ", pointed to inside but not at their beginning";
+        }
+        text
     }
 }
 
 /// The text, and how many blocks leaked; None if the profile is not one of leaks.
 pub fn leaks(title: &str, stacks: &Stacks, width: usize, most: usize) -> Option<(String, i64)> {
     let profile = stacks.profile;
-    let columns = Columns::of(profile)?;
-    let total = |(objects, bytes)| (profile.total(objects), profile.total(bytes));
-    let (direct, indirect) = (total(columns.leaked), total(columns.indirect));
-    let lost = direct.0.saturating_add(indirect.0);
+    let losses = Losses::of(profile)?;
+    let sentence = losses.sentence();
     let mut text = format!("{}\n", title.bold());
-    text += &match lost {
-        0 => format!("{}\n", "Nothing leaked.".green()),
-        _ => format!(
-            "{} in {} leaked: {} in {} directly, {} in {} through them\n",
-            size(direct.1.saturating_add(indirect.1)).red().bold(),
-            blocks(lost),
-            size(direct.1),
-            count(direct.0),
-            size(indirect.1),
-            count(indirect.0)
-        ),
+    text += &match losses.objects() {
+        0 => format!("{}\n", sentence.green()),
+        _ => format!("{}\n", sentence.red()),
     };
-    text += &beside(profile);
-
-    let mut order: Vec<usize> = (0..profile.sample_count()).collect();
-    order.retain(|&number| profile.sample(number).values[columns.leaked.0] > 0);
-    order.sort_by_key(|&number| {
-        let values = profile.sample(number).values;
-        std::cmp::Reverse(values[columns.leaked.1].saturating_add(values[columns.held.1]))
-    });
-    for &number in order.iter().take(most) {
-        text += &group(stacks, number, &columns, width);
+    for line in beside(profile) {
+        text += &format!("{}\n", line.dimmed());
     }
-    if order.len() > most {
-        text += &format!("\nand {} more groups (--top {})\n", order.len() - most, order.len());
+    for loss in losses.groups.iter().take(most) {
+        let frames = stack(stacks, loss.sample, width, FRAMES_SHOWN);
+        let frames = if frames.is_empty() { "    (not recorded)\n".to_owned() } else { frames };
+        text += &format!("\n{}, allocated at\n{frames}", loss.sentence().bold());
     }
-    Some((text, lost))
+    let all = losses.groups.len();
+    if all > most {
+        text += &format!("\nand {} more groups (--top {all})\n", all - most);
+    }
+    Some((text, losses.objects()))
 }
 
 fn blocks(number: i64) -> String {
     format!("{} {}", count(number), if number == 1 { "block" } else { "blocks" })
 }
 
-fn group(stacks: &Stacks, number: usize, columns: &Columns, width: usize) -> String {
-    let sample = stacks.profile.sample(number);
-    let [objects, bytes] = [columns.leaked.0, columns.leaked.1].map(|value| sample.values[value]);
-    let [held, held_bytes] = [columns.held.0, columns.held.1].map(|value| sample.values[value]);
-    let mut head = format!("{} in {}", size(bytes), blocks(objects));
-    if held > 0 {
-        head += &format!(", which hold {} in {} more", size(held_bytes), count(held));
-    }
-    if &*stacks.profile.names[sample.labels.kind as usize] == "inner" {
-        head += ", pointed to inside but not at their beginning";
-    }
-    let frames = stack(stacks, number, width, FRAMES_SHOWN);
-    let frames = if frames.is_empty() { "    (not recorded)\n".to_owned() } else { frames };
-    format!("\n{}, allocated at\n{frames}", head.bold())
-}
-
 /// What is in use but no leak.
-fn beside(profile: &Profile) -> String {
+pub fn beside(profile: &Profile) -> Vec<String> {
     let facts = &profile.facts;
-    let mut text = String::new();
+    let amount =
+        |objects: u64, bytes: u64| format!("{} in {}", size(bytes as i64), blocks(objects as i64));
+    let mut lines = Vec::new();
     for suppressed in &facts.suppressed {
-        text += &format!(
-            "suppressed by {}: {} in {}\n",
-            suppressed.pattern,
-            size(suppressed.bytes as i64),
-            blocks(suppressed.objects as i64)
-        );
+        let what = amount(suppressed.objects, suppressed.bytes);
+        lines.push(format!("suppressed by {}: {what}", suppressed.pattern));
     }
     if let Some((objects, bytes)) = facts.ignored.filter(|&(objects, _)| objects > 0) {
-        text += &format!("ignored: {} in {}\n", size(bytes as i64), blocks(objects as i64));
+        lines.push(format!("ignored: {}", amount(objects, bytes)));
     }
     if let Some((objects, bytes)) = facts.reachable {
-        let still = format!("{} in {}", size(bytes as i64), blocks(objects as i64));
-        text += &format!("{}\n", format!("still pointed to: {still}").dimmed());
+        lines.push(format!("still pointed to: {}", amount(objects, bytes)));
     }
-    text
+    lines
 }

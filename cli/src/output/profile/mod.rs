@@ -3,15 +3,20 @@
 //!   words.rs      names and figures that the formats share
 //!   text.rs       a profile for the terminal; changes.rs two of them; leaks.rs what is lost
 //!   collapsed.rs  stacks as lines, for tools that draw them
-//!   html.rs       one page; flame.rs, treemap.rs and charts.rs draw its pictures
+//!   json.rs       for programs
+//!   page/         one HTML page with pictures
 
 mod changes;
 mod collapsed;
+mod json;
 mod leaks;
+mod page;
 mod text;
 mod words;
 
 pub use changes::changes;
-pub use collapsed::collapsed;
+pub use collapsed::{changes_collapsed, collapsed};
+pub use json::{changes as changes_json, profile as json};
 pub use leaks::leaks;
+pub use page::{Source, Sources, changes_html, html};
 pub use text::{Layout, text};

@@ -80,9 +80,39 @@ pub fn caption(profile: &Profile) -> String {
     parts.join(", ")
 }
 
+/// "2026-02-28 13:45 UTC", from nanoseconds since 1970.
+pub fn utc(nanos: i64) -> String {
+    let minutes = nanos.div_euclid(60_000_000_000);
+    let (mut days, minute) = (minutes.div_euclid(24 * 60), minutes.rem_euclid(24 * 60));
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let mut year = 1970;
+    while days >= 365 + i64::from(is_leap(year)) {
+        days -= 365 + i64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + i64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 1;
+    for length in lengths {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02} {:02}:{:02} UTC", days + 1, minute / 60, minute % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01 00:00 UTC");
+        assert_eq!(utc(951_782_399_000_000_000), "2000-02-28 23:59 UTC");
+        assert_eq!(utc(951_868_800_000_000_000), "2000-03-01 00:00 UTC");
+        assert_eq!(utc(1_795_331_374_000_000_000), "2026-11-22 07:09 UTC");
+    }
 
     #[test]
     fn sizes_have_signs_and_units() {
