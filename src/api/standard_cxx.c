@@ -71,7 +71,7 @@ static PRIM_COLD void *new_failed(const struct wanted *wanted) {
 static PRIM_NOINLINE void *new_any(size_t size, size_t alignment, enum call call,
                                    const void *caller) {
     const struct wanted wanted = {size, alignment, call, caller};
-    void *block = allocate_wanted(&wanted);
+    void *block = front_allocate(size, alignment, call, caller);
     return PRIM_LIKELY(block != NULL) ? block : new_failed(&wanted);
 }
 
@@ -97,7 +97,7 @@ static PRIM_COLD void *nothrow_failed(const struct wanted *wanted) {
 static PRIM_NOINLINE void *nothrow_any(size_t size, size_t alignment, enum call call,
                                        const void *caller) {
     const struct wanted wanted = {size, alignment, call, caller};
-    void *block = allocate_wanted(&wanted);
+    void *block = front_allocate(size, alignment, call, caller);
     return PRIM_LIKELY(block != NULL) ? block : nothrow_failed(&wanted);
 }
 

@@ -34,6 +34,9 @@ static PRIM_COLD void release_watched(void *block, size_t stated_size, size_t al
 }
 
 static PRIM_NOINLINE void *malloc_slower(size_t size) {
+    if (hardened_here()) {
+        return hardened_malloc(size, thread_cache_visible);
+    }
     if (PRIM_UNLIKELY(watcher_is_any())) {
         return allocate_watched(size, 0, CALL_MALLOC, __builtin_return_address(0));
     }
@@ -56,6 +59,9 @@ PRIM_NOINLINE void *front_calloc(size_t size) {
 }
 
 void *front_allocate(size_t size, size_t alignment, enum call call, const void *caller) {
+    if (alignment == 0 && hardened_here()) {
+        return hardened_malloc(size, thread_cache_visible);
+    }
     if (PRIM_UNLIKELY(watcher_is_any())) {
         return allocate_watched(size, alignment, call, caller);
     }
@@ -78,10 +84,12 @@ void *front_reallocate(void *block, size_t size, const void *caller) {
 }
 
 PRIM_NOINLINE void front_free(void *block) {
-    if (thread_sampler_release(thread_cache_visible, span_class_of(block), block)) {
+    struct hardened_cache *hardened = hardened_here();
+    if (PRIM_UNLIKELY(hardened != NULL)) {
+        hardened_free(block, hardened);
         return;
     }
-    if (hardened_is_on() && !watcher_is_any() && hardened_release(thread_cache_own(), block)) {
+    if (thread_sampler_release(thread_cache_visible, span_class_of(block), block)) {
         return;
     }
     front_release(block, SIZE_NOT_STATED, 0, CALL_FREE, __builtin_return_address(0));
@@ -97,6 +105,11 @@ PRIM_NOINLINE void front_free_aligned_sized(void *block, size_t alignment, size_
 
 void front_release(void *block, size_t stated_size, size_t alignment, enum call call,
                    const void *caller) {
+    struct hardened_cache *hardened = hardened_here();
+    if (PRIM_UNLIKELY(hardened != NULL)) {
+        hardened_free(block, hardened);
+        return;
+    }
     if (PRIM_UNLIKELY(watcher_is_any())) {
         release_watched(block, stated_size, alignment, call, caller);
     } else {

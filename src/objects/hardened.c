@@ -8,32 +8,33 @@
 #include "objects/foreign.h"
 #include "objects/hardened_slab.h"
 #include "objects/sampler.h"
+#include "objects/slow_door.h"
 #include "os/machine.h"
 #include "os/process.h"
 #include "pages/metadata.h"
 
 enum {
-    BIN_MAX = 32,           /* blocks of a class that a thread keeps */
-    BIN_SIZE = 32 * 1024,   /* bytes of them, but one block at least */
-    WAITING_MAX = 256,      /* blocks in quarantine */
-    QUARANTINE_DIVISOR = 8, /* greater parts of the quarantine do not enter it */
+    READY_MAX = 32,         /* blocks of a class that a thread keeps ready */
+    READY_SIZE = 32 * 1024, /* bytes of them, but one block at least */
+    REFILL_MIN = 4,     /* blocks that a class in use gets first; then twice as many each time */
+    WAITING_MAX = 32,   /* blocks of a class in quarantine */
+    INLINE_CLEAR = 128, /* bytes that are cleared quicker than a function is called */
 };
 
-struct waiting {
-    struct hardened_block block;
-    uint32_t size;
-    uint32_t object_class;
+struct bin {
+    uint32_t ready_count;       /* (owner) */
+    uint32_t ready_room;        /* (owner) how many there may be */
+    uint32_t refill_count;      /* (owner) */
+    uint32_t waiting_room;      /* (owner) places in the quarantine: a power of two, or 0 */
+    uint32_t waiting_next;      /* (owner) the place of the block that has waited longest */
+    uint32_t clear_size;        /* (owner) bytes of a freed block that become zero */
+    void *ready[READY_MAX];     /* (owner) */
+    void *waiting[WAITING_MAX]; /* (owner) a ring; NULL where none has waited yet */
 };
 
 struct hardened_cache {
-    uint64_t random;                  /* (owner) state of the generator */
-    size_t waiting_bytes;             /* (owner) in quarantine */
-    unsigned waiting_first;           /* (owner) number of the one that came first */
-    unsigned waiting_end;             /* (owner) number of the next one that comes */
-    uint8_t counts[CLASS_COUNT + 1];  /* (owner) blocks in each bin */
-    uint8_t rooms[CLASS_COUNT + 1];   /* (owner) how many it may hold */
-    struct waiting ring[WAITING_MAX]; /* (owner) the quarantine */
-    struct hardened_block bins[CLASS_COUNT + 1][BIN_MAX]; /* (owner) */
+    uint64_t random; /* (owner) state of the generator */
+    struct bin bins[CLASS_COUNT + 1];
 };
 
 /* Ends the program, unless the user wants to hear only. */
@@ -53,193 +54,252 @@ static PRIM_COLD void complain(const char *what, const char *call, const void *b
     }
 }
 
+static void set_up(struct bin *bin, size_t size) {
+    bin->ready_room = (uint32_t)bits_clamp(READY_SIZE / size, 1, READY_MAX);
+    bin->refill_count = (uint32_t)bits_min(bin->ready_room, REFILL_MIN);
+    size_t waiting = bits_min(options.quarantine / size, WAITING_MAX);
+    bin->waiting_room = waiting ? 1u << bits_highest(waiting) : 0;
+    bin->clear_size = (uint32_t)bits_min(size, bits_round_up(options.zero_max, 16));
+}
+
+/* A cache's arrays stay with it, whoever's it will be. */
 static PRIM_COLD struct hardened_cache *make_cache(struct thread_cache *cache) {
     struct hardened_cache *own = metadata_allocate(sizeof *own, PRIM_CACHE_LINE);
     if (own) {
         own->random = machine_random() ^ (uintptr_t)cache;
         for (unsigned i = 1; i <= CLASS_COUNT; i++) {
-            own->rooms[i] = (uint8_t)bits_clamp(BIN_SIZE / size_classes[i].size, 1, BIN_MAX);
+            set_up(&own->bins[i], size_classes[i].size);
         }
     }
     cache->hardened = own;
     return own;
 }
 
-PRIM_INLINE struct hardened_cache *cache_of(struct thread_cache *cache) {
-    struct hardened_cache *own = cache ? cache->hardened : NULL;
-    return PRIM_LIKELY(own != NULL) ? own : cache ? make_cache(cache) : NULL;
+static PRIM_NOINLINE bool refill(struct hardened_cache *own, unsigned object_class) {
+    struct bin *bin = &own->bins[object_class];
+    bin->ready_count =
+        hardened_slab_take(object_class, bin->ready, bin->refill_count, &own->random);
+    bin->refill_count =
+        (uint32_t)bits_min((size_t)2 * bin->refill_count, (bin->ready_room + 1) / 2);
+    return bin->ready_count != 0;
 }
 
-/* Gives half of a full bin back. */
-static PRIM_NOINLINE void make_bin_room(struct hardened_cache *own, unsigned object_class) {
-    struct hardened_block *bin = own->bins[object_class];
-    unsigned count = own->counts[object_class];
-    unsigned half = (count + 1) / 2;
-    hardened_slab_give(object_class, bin, half);
-    memmove(bin, bin + half, (count - half) * sizeof *bin);
-    own->counts[object_class] = (uint8_t)(count - half);
-}
-
-PRIM_INLINE void keep(struct hardened_cache *own, unsigned object_class,
-                      struct hardened_block block) {
-    if (PRIM_UNLIKELY(own->counts[object_class] >= own->rooms[object_class])) {
-        make_bin_room(own, object_class);
-    }
-    own->bins[object_class][own->counts[object_class]++] = block;
-}
-
-PRIM_INLINE void leave_quarantine(struct hardened_cache *own) {
-    const struct waiting *first = &own->ring[own->waiting_first++ % WAITING_MAX];
-    own->waiting_bytes -= first->size;
-    keep(own, first->object_class, first->block);
-}
-
-PRIM_INLINE void wait_in_quarantine(struct hardened_cache *own, unsigned object_class,
-                                    struct hardened_block block, size_t size) {
-    size_t limit = options.quarantine;
-    if (size > limit / QUARANTINE_DIVISOR) {
-        keep(own, object_class, block);
-        return;
-    }
-    own->ring[own->waiting_end++ % WAITING_MAX] =
-        (struct waiting){block, (uint32_t)size, object_class};
-    own->waiting_bytes += size;
-    while (own->waiting_bytes > limit || own->waiting_end - own->waiting_first == WAITING_MAX) {
-        leave_quarantine(own);
-    }
-}
-
-/* One of the bin's blocks, whichever. */
-static struct hardened_block choose(struct hardened_cache *own, unsigned object_class) {
-    struct hardened_block *bin = own->bins[object_class];
-    unsigned last = --own->counts[object_class];
-    own->random = own->random * 6364136223846793005u + 1442695040888963407u;
-    unsigned chosen = (unsigned)((own->random >> 32) * (last + 1) >> 32);
-    struct hardened_block block = bin[chosen];
-    bin[chosen] = bin[last];
+/* The last of the ready blocks takes the place of the one that is chosen. */
+PRIM_INLINE void *take_ready(struct hardened_cache *own, struct bin *bin) {
+    uint32_t last = bin->ready_count - 1;
+    void **chosen = &bin->ready[hardened_throw(&own->random, bin->ready_count)];
+    void *block = *chosen;
+    *chosen = bin->ready[last];
+    bin->ready_count = last;
     return block;
 }
 
-static PRIM_NOINLINE bool refill(struct hardened_cache *own, unsigned object_class) {
-    unsigned wanted = (own->rooms[object_class] + 1u) / 2;
-    own->counts[object_class] =
-        (uint8_t)hardened_slab_take(object_class, own->bins[object_class], wanted, &own->random);
-    return own->counts[object_class] != 0;
-}
-
-/* Whether nobody has written to the block since it was freed; else it is nobody's anymore. */
+/* Whether nobody has written to the block since it was freed. */
 PRIM_INLINE bool is_untouched(const void *block) {
     const uint64_t *words = block;
-    if (PRIM_LIKELY((words[0] | words[1]) == 0) || options.zero_max < 16) {
-        return true;
-    }
-    complain("written after free", "malloc", block);
-    return false;
+    return PRIM_LIKELY((words[0] | words[1]) == 0) || options.zero_max < HARDENED_UNIT;
 }
 
-static PRIM_COLD void *allocate_without_cache(unsigned object_class) {
-    struct hardened_block block;
-    uint64_t random = machine_random();
-    if (hardened_slab_take(object_class, &block, 1, &random) == 0) {
-        return NULL;
+/* The block is the program's. */
+PRIM_INLINE void *begin(void *block, unsigned object_class) {
+    struct hardened_states *states =
+        load_relaxed(&hardened_states[(uintptr_t)block >> CHUNK_SHIFT]);
+    store_relaxed(hardened_state(states, block), (uint8_t)object_class);
+    return block;
+}
+
+/* A block that was written to is nobody's anymore. */
+static PRIM_NOINLINE void *allocate_with_care(struct hardened_cache *own, unsigned object_class) {
+    struct bin *bin = &own->bins[object_class];
+    while (bin->ready_count || refill(own, object_class)) {
+        void *block = take_ready(own, bin);
+        if (is_untouched(block)) {
+            return begin(block, object_class);
+        }
+        complain("written after free", "malloc", block);
     }
-    store_relaxed(block.state, HARDENED_LIVE);
-    return block.address;
+    return NULL;
+}
+
+static PRIM_COLD void *malloc_beside(size_t size, const void *touched) {
+    complain("written after free", "malloc", touched);
+    return allocate_slower(size);
+}
+
+void *hardened_malloc(size_t size, struct thread_cache *cache) {
+    if (PRIM_UNLIKELY(size > MEDIUM_SIZE_MAX) || sampler_was_started()) {
+        return allocate_slower(size);
+    }
+    unsigned object_class =
+        size <= SMALL_SIZE_MAX ? cache->class_of[size] : size_class_by_arithmetic(size);
+    struct bin *bin = &cache->hardened->bins[object_class];
+    PRIM_FORGET(bin);
+    if (PRIM_UNLIKELY(bin->ready_count == 0)) {
+        return allocate_slower(size);
+    }
+    void *block = take_ready(cache->hardened, bin);
+    return PRIM_LIKELY(is_untouched(block)) ? begin(block, object_class)
+                                            : malloc_beside(size, block);
 }
 
 void *hardened_allocate(struct thread_cache *cache, unsigned object_class) {
-    struct hardened_cache *own = cache_of(cache);
-    if (PRIM_UNLIKELY(!own)) {
-        return allocate_without_cache(object_class);
+    struct hardened_cache *own = cache ? cache->hardened : NULL;
+    own = own || !cache ? own : make_cache(cache);
+    if (own) {
+        return allocate_with_care(own, object_class);
     }
-    for (;;) {
-        if (PRIM_UNLIKELY(own->counts[object_class] == 0) && !refill(own, object_class)) {
-            return NULL;
-        }
-        struct hardened_block block = choose(own, object_class);
-        store_relaxed(block.state, HARDENED_LIVE);
-        if (PRIM_LIKELY(is_untouched(block.address))) {
-            return block.address;
-        }
-    }
+    void *block;
+    uint64_t random = machine_random();
+    return hardened_slab_take(object_class, &block, 1, &random) ? begin(block, object_class) : NULL;
 }
 
-/* All of a block up to options.zero_max; of greater ones so much at their beginning, where links
- * and pointers to functions mostly are. */
-PRIM_INLINE void clear(void *block, size_t size) {
-    memset(block, 0, bits_min(size, options.zero_max));
+/* The class of the live block that begins here, which ends; 0 if none does. Two threads that free a
+ * block at the very same moment may both see it live: an exchange costs as much as all the rest. */
+PRIM_INLINE unsigned end(void *block) {
+    struct hardened_states *states = hardened_states_of(block);
+    if (PRIM_UNLIKELY(!states) || PRIM_UNLIKELY((uintptr_t)block % HARDENED_UNIT != 0)) {
+        return 0;
+    }
+    _Atomic uint8_t *state = hardened_state(states, block);
+    unsigned object_class = load_relaxed(state);
+    if (PRIM_LIKELY(object_class)) {
+        store_relaxed(state, 0);
+    }
+    return object_class;
 }
 
-/* Blocks that are spans of their own: freed, they are nobody's at once. */
-static void clear_other(unsigned object_class, void *block) {
-    struct span *span = span_of_block(block);
-    bool is_span = object_class == CLASS_LARGE || object_class <= CLASS_COUNT;
-    if (!is_span || span_state(span) != SPAN_LARGE) {
+/* Gives half of a full bin back, those that came first. */
+static PRIM_NOINLINE void overflow(struct bin *bin, void *block, unsigned object_class) {
+    unsigned half = (bin->ready_count + 1) / 2;
+    hardened_slab_give(object_class, bin->ready, half);
+    bin->ready_count -= half;
+    memmove(bin->ready, bin->ready + half, bin->ready_count * sizeof bin->ready[0]);
+    bin->ready[bin->ready_count++] = block;
+}
+
+/* The block has no secrets anymore. */
+PRIM_INLINE void keep(struct bin *bin, void *block, unsigned object_class) {
+    if (PRIM_LIKELY(bin->waiting_room)) {
+        uint32_t next = bin->waiting_next;
+        void *eldest = bin->waiting[next];
+        bin->waiting[next] = block;
+        bin->waiting_next = (next + 1) & (bin->waiting_room - 1);
+        block = eldest;
+        if (PRIM_UNLIKELY(!block)) {
+            return;
+        }
+    }
+    uint32_t count = bin->ready_count;
+    if (PRIM_UNLIKELY(count >= bin->ready_room)) {
+        overflow(bin, block, object_class);
         return;
     }
-    clear(block, span_size(span));
+    bin->ready[count] = block;
+    bin->ready_count = count + 1;
+}
+
+static PRIM_NOINLINE void clear_and_keep(struct bin *bin, void *block, unsigned object_class) {
+    memset(block, 0, bin->clear_size);
+    keep(bin, block, object_class);
+}
+
+void hardened_free(void *block, struct hardened_cache *own) {
+    typedef uint64_t unit __attribute__((vector_size(HARDENED_UNIT), may_alias));
+    unsigned object_class = end(block);
+    if (PRIM_UNLIKELY(!object_class)) {
+        release_slower(block, __builtin_return_address(0));
+        return;
+    }
+    struct bin *bin = &own->bins[object_class];
+    PRIM_FORGET(bin);
+    if (bin->clear_size > INLINE_CLEAR) {
+        clear_and_keep(bin, block, object_class);
+        return;
+    }
+    for (size_t done = bin->clear_size; done; done -= sizeof(unit)) {
+        PRIM_FORGET(done); /* no loop that GCC makes a call of */
+        *(unit *)((char *)block + done - sizeof(unit)) = (unit){0};
+    }
+    keep(bin, block, object_class);
+}
+
+/* Why a pointer is no live block. */
+static PRIM_COLD void complain_of(const char *call, const void *block, unsigned object_class) {
+    if (object_class == 0) {
+        complain("no block, or freed before", call, block);
+        return;
+    }
+    struct hardened_slab *slab = hardened_slab_of(block);
+    uint32_t index = hardened_slab_index(slab, block);
+    bool is_block = (uintptr_t)block == slab->start + (uintptr_t)index * slab->size;
+    complain(is_block && index < slab->count ? "freed before" : "no block", call, block);
+}
+
+/* A block that is served from elsewhere: large, an arena's, libc's, one of before the options were
+ * read. */
+static bool is_other(const void *block, unsigned object_class) {
+    if (object_class == 0) {
+        return foreign_usable_size(block) != 0;
+    }
+    return object_class > CLASS_COUNT || !hardened_slab_of(block);
+}
+
+static bool is_live(const void *block) {
+    struct hardened_states *states = hardened_states_of(block);
+    return states && load_relaxed(hardened_state(states, block)) &&
+           (uintptr_t)block % HARDENED_UNIT == 0;
 }
 
 bool hardened_check(const char *call, const void *block) {
     unsigned object_class = span_class_of(block);
-    if (object_class == 0) {
-        bool is_libcs = foreign_usable_size(block) != 0;
-        if (!is_libcs) {
-            complain("no block, or freed before", call, block);
-        }
-        return is_libcs;
-    }
-    if (object_class > CLASS_COUNT) {
+    if (is_live(block) || is_other(block, object_class)) {
         return true;
     }
-    struct hardened_slab *slab = hardened_slab_of(block);
-    _Atomic uint8_t *state = slab ? hardened_slab_state(slab, block) : NULL;
-    if (slab && (!state || load_relaxed(state) != HARDENED_LIVE)) {
-        complain(state ? "freed before" : "no block", call, block);
-        return false;
-    }
-    return true;
+    complain_of(call, block, object_class);
+    return false;
+}
+
+/* All of a block up to options.zero_max; of greater ones so much at their beginning, where links
+ * and pointers to functions mostly are. */
+static void clear(void *block, size_t size) {
+    memset(block, 0, bits_min(size, options.zero_max));
 }
 
 bool hardened_release(struct thread_cache *cache, void *block) {
+    if (is_live(block)) {
+        if (cache && cache->hardened) {
+            hardened_free(block, cache->hardened);
+        } else {
+            unsigned object_class = end(block);
+            clear(block, size_classes[object_class].size);
+            hardened_slab_give(object_class, &block, 1);
+        }
+        return true;
+    }
     unsigned object_class = span_class_of(block);
-    if (PRIM_UNLIKELY(object_class == 0)) {
-        return !block || !hardened_check("free", block);
-    }
-    struct hardened_slab *slab = object_class <= CLASS_COUNT ? hardened_slab_of(block) : NULL;
-    if (!slab) {
-        clear_other(object_class, block);
-        return false;
-    }
-    struct hardened_block freed = {block, hardened_slab_state(slab, block)};
-    if (PRIM_UNLIKELY(!freed.state)) {
-        complain("no block", "free", block);
+    if (!block || !is_other(block, object_class)) {
+        if (block) {
+            complain_of("free", block, object_class);
+        }
         return true;
     }
-    /* Two threads that free a block at the very same moment may both see it live: an atomic
-     * exchange here would cost as much as all the rest. */
-    if (PRIM_UNLIKELY(load_relaxed(freed.state) != HARDENED_LIVE)) {
-        complain("freed before", "free", block);
-        return true;
+    bool is_span = object_class && object_class <= CLASS_LARGE;
+    if (is_span && span_state(span_of_block(block)) == SPAN_LARGE) {
+        clear(block, span_size(span_of_block(block))); /* it is nobody's at once */
     }
-    store_relaxed(freed.state, HARDENED_HELD);
-    clear(block, slab->size);
-    struct hardened_cache *own = cache_of(cache);
-    if (PRIM_LIKELY(own != NULL)) {
-        wait_in_quarantine(own, object_class, freed, slab->size);
-    } else {
-        hardened_slab_give(object_class, &freed, 1);
-    }
-    return true;
+    return false;
 }
 
 void hardened_flush(struct thread_cache *cache) {
     struct hardened_cache *own = cache->hardened;
-    while (own && own->waiting_end != own->waiting_first) {
-        leave_quarantine(own);
-    }
     for (unsigned object_class = 1; own && object_class <= CLASS_COUNT; object_class++) {
-        hardened_slab_give(object_class, own->bins[object_class], own->counts[object_class]);
-        own->counts[object_class] = 0;
+        struct bin *bin = &own->bins[object_class];
+        for (unsigned i = 0; i < bin->waiting_room && bin->waiting[i]; i++) {
+            hardened_slab_give(object_class, &bin->waiting[i], 1);
+            bin->waiting[i] = NULL;
+        }
+        bin->waiting_next = 0;
+        hardened_slab_give(object_class, bin->ready, bin->ready_count);
+        bin->ready_count = 0;
     }
 }

@@ -1,16 +1,16 @@
 /* hardened.h - options.hardened: a heap that is hard to abuse, for a price (docs/hardening.md).
  *
- * The visible cache is the empty one, so each call of the program's comes through the slow door,
- * and blocks up to MEDIUM_SIZE_MAX are served from here: each thread has arrays of free blocks,
- * apart from the blocks themselves, and takes one of them by a throw. A block freed is looked up in
- * its slab's descriptor (hardened_slab.h), which knows whether it is a live block that begins here;
- * it is filled with zeros, and waits in the thread's quarantine until enough others have come. When
- * it is handed out again its first words must still be zero.
+ * The bins of a thread's cache stay empty, so each call of the program's comes to front_door.h, and
+ * blocks up to MEDIUM_SIZE_MAX are served from here. For each class a thread has an array of free
+ * blocks, apart from the blocks themselves, and takes one of them by a throw. A block freed must be
+ * a live one, which its byte tells (hardened_slab.h); it is filled with zeros, and takes the place
+ * in the thread's quarantine of the one that has waited longest. When a block is handed out its
+ * first words must still be zero.
  *
  * What is found wrong is reported in one line, and ends the program unless hardened_go_on is set;
  * then the call does nothing.
  *
- * The arrays and the quarantine belong to the thread; locks are those of hardened_slab.h. */
+ * Arrays and quarantine belong to the thread; locks are those of hardened_slab.h. */
 #ifndef PRIM_OBJECTS_HARDENED_H
 #define PRIM_OBJECTS_HARDENED_H
 
@@ -20,6 +20,15 @@
 PRIM_INLINE bool hardened_is_on(void) {
     return PRIM_UNLIKELY(options.hardened);
 }
+
+/* The calling thread's arrays: NULL if the mode is off, it has none yet, or somebody watches. */
+PRIM_INLINE struct hardened_cache *hardened_here(void) {
+    return thread_cache_visible->hardened;
+}
+
+/* Where there are arrays: any size, any pointer. Reached in a jump, by what the program called. */
+void *hardened_malloc(size_t size, struct thread_cache *cache);
+void hardened_free(void *block, struct hardened_cache *own);
 
 /* A block of the class, or NULL without memory. The cache may be NULL. */
 void *hardened_allocate(struct thread_cache *cache, unsigned object_class);

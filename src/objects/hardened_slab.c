@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "objects/sampler.h"
 #include "os/lock.h"
 #include "os/memory.h"
 #include "pages/metadata.h"
@@ -12,9 +11,10 @@
 #include "settings/options.h"
 
 enum {
-    GUARD_EVERY = 4,      /* one slab in so many ends with a forbidden slice */
+    GUARD_EVERY = 8,      /* one slab in so many ends with a forbidden slice */
     ROOM_FROM_COUNT = 16, /* slabs of so many blocks give one up for a random start */
     OPEN_SIZE = 4096,     /* bytes opened at a time */
+    RUN_MAX = 4,          /* blocks taken by one throw */
 };
 
 static struct set {
@@ -23,8 +23,29 @@ static struct set {
     struct hardened_slab *unused;  /* (lock: HARDENED) descriptors without a slab */
 } sets[CLASS_COUNT + 1];
 
-PRIM_INLINE uint32_t below(uint64_t *random, uint32_t limit) {
-    return (uint32_t)((sampler_random(random) >> 32) * limit >> 32);
+_Atomic(struct hardened_states *) hardened_states[CHUNK_COUNT];
+
+/* What most programs never touch of it costs address space only. */
+static bool make_states(uintptr_t chunk) {
+    struct hardened_states *expected = NULL;
+    if (load_relaxed(&hardened_states[chunk])) {
+        return true;
+    }
+    struct hardened_states *fresh = memory_map(sizeof *fresh);
+    if (fresh) {
+        memory_advise_huge(fresh, sizeof *fresh, false);
+        memory_name(fresh, sizeof *fresh, "primalloc states");
+        if (!compare_exchange_release(&hardened_states[chunk], &expected,
+                                      fresh)) { /* order pair: hardened states */
+            memory_unmap(fresh, sizeof *fresh);
+        }
+    }
+    return fresh != NULL;
+}
+
+static bool has_states(const struct span *span) {
+    return make_states(span->address >> CHUNK_SHIFT) &&
+           make_states((span_end(span) - 1) >> CHUNK_SHIFT);
 }
 
 static void insert(struct set *set, struct hardened_slab *slab) {
@@ -55,7 +76,8 @@ static struct hardened_slab *make_descriptor(struct set *set, unsigned object_cl
     }
     lock_release(&set->lock, LOCK_HARDENED);
     if (!slab) {
-        slab = metadata_allocate(sizeof *slab + size_classes[object_class].capacity, 16);
+        size_t words = (size_classes[object_class].capacity + 63u) / 64;
+        slab = metadata_allocate(sizeof *slab + words * sizeof slab->free[0], 16);
     }
     if (slab) {
         slab->size = size_classes[object_class].size;
@@ -77,17 +99,27 @@ static void keep_descriptor(struct set *set, struct hardened_slab *slab) {
  * aligned blocks stay so. */
 static void choose_start(struct hardened_slab *slab, unsigned object_class, uint64_t *random) {
     const struct size_class *class = &size_classes[object_class];
-    size_t unit = bits_min(slab->size & (0 - slab->size), 4096);
+    size_t unit = bits_min(slab->size & (0 - slab->size), SLICE_SIZE);
     slab->count = class->capacity - (class->capacity >= ROOM_FROM_COUNT);
     size_t slack = (size_t) class->slices * SLICE_SIZE - (size_t)slab->count * slab->size;
-    slab->start = slab->span->address + unit * below(random, (uint32_t)(slack / unit + 1));
+    slab->start = slab->span->address + unit * hardened_throw(random, (uint32_t)(slack / unit + 1));
+}
+
+/* A span with or without a guard behind the slices of its slab. */
+static struct span *take_span(size_t slices, bool has_guard) {
+    struct span *span = page_heap_allocate(slices + has_guard, 0);
+    if (span && !has_states(span)) {
+        purge_free(span, SPAN_DIRTY);
+        span = NULL;
+    }
+    return span;
 }
 
 static struct hardened_slab *make_slab(struct set *set, unsigned object_class, uint64_t *random) {
     struct hardened_slab *slab = make_descriptor(set, object_class);
     size_t slices = size_classes[object_class].slices;
-    bool has_guard = below(random, GUARD_EVERY) == 0;
-    struct span *span = slab ? page_heap_allocate(slices + has_guard, 0) : NULL;
+    bool has_guard = hardened_throw(random, GUARD_EVERY) == 0;
+    struct span *span = slab ? take_span(slices, has_guard) : NULL;
     if (!span) {
         keep_descriptor(set, slab);
         return NULL;
@@ -98,19 +130,22 @@ static struct hardened_slab *make_slab(struct set *set, unsigned object_class, u
     choose_start(slab, object_class, random);
     slab->open_count = 0;
     slab->free_count = 0;
-    for (uint32_t i = 0; i < slab->count; i++) {
-        store_relaxed(&slab->states[i], HARDENED_FREE);
-    }
+    memset(slab->free, 0, (slab->count + 63) / 64 * sizeof slab->free[0]);
     span->free_blocks = slab;
     span->bucket = HARDENED_BUCKET;
     span_publish(span, SPAN_SLAB, object_class);
     return slab;
 }
 
+/* Gives an empty slab to the page heap; where a limit on data forbids that its guard becomes
+ * writable again, it goes on serving. */
 static void end_slab(struct set *set, struct hardened_slab *slab) {
     struct span *span = slab->span;
-    if (slab->has_guard) {
-        memory_commit((void *)(span_end(span) - SLICE_SIZE), SLICE_SIZE);
+    if (slab->has_guard && !memory_commit((void *)(span_end(span) - SLICE_SIZE), SLICE_SIZE)) {
+        lock_acquire(&set->lock, LOCK_HARDENED);
+        insert(set, slab);
+        lock_release(&set->lock, LOCK_HARDENED);
+        return;
     }
     span->free_blocks = NULL;
     span->bucket = 0;
@@ -119,46 +154,45 @@ static void end_slab(struct set *set, struct hardened_slab *slab) {
     keep_descriptor(set, slab);
 }
 
-/* With the lock held: lets blocks of another page's worth be taken. All that is free is zero. */
+PRIM_INLINE void *block_at(const struct hardened_slab *slab, uint32_t index) {
+    return (void *)(slab->start + (uintptr_t)index * slab->size);
+}
+
+/* With the lock held: lets blocks of another page's worth be taken. */
 static void open_more(struct hardened_slab *slab) {
     uint32_t more = (uint32_t)bits_max(OPEN_SIZE / slab->size, 1);
-    more = (uint32_t)bits_min(more, slab->count - slab->open_count);
-    if (!slab->span->is_zero) {
-        void *first = (void *)(slab->start + (uintptr_t)slab->open_count * slab->size);
-        memset(first, 0, (size_t)more * slab->size);
+    uint32_t end = (uint32_t)bits_min(slab->open_count + more, slab->count);
+    slab->free_count += end - slab->open_count;
+    for (uint32_t i = slab->open_count; i < end; i++) {
+        slab->free[i / 64] |= (uint64_t)1 << i % 64;
+        if (!slab->span->is_zero) {
+            memset(block_at(slab, i), 0, bits_min(slab->size, options.zero_max));
+        }
     }
-    slab->open_count += more;
-    slab->free_count += more;
+    slab->open_count = end;
 }
 
-static void take_one(struct hardened_slab *slab, uint32_t index, struct hardened_block *block) {
-    store_relaxed(&slab->states[index], HARDENED_HELD);
-    slab->free_count--;
-    *block = (struct hardened_block){(void *)(slab->start + (uintptr_t)index * slab->size),
-                                     &slab->states[index]};
-}
-
-/* With the lock held: a few throws, then whatever is free behind one. */
-static unsigned take_from(struct hardened_slab *slab, struct hardened_block *blocks,
-                          unsigned wanted, uint64_t *random) {
+/* With the lock held, and blocks free: some that follow one another, behind a throw. */
+static unsigned take_run(struct hardened_slab *slab, void **blocks, unsigned wanted,
+                         uint64_t *random) {
+    uint32_t index = hardened_throw(random, slab->open_count);
+    uint32_t last = (slab->open_count - 1) / 64;
+    uint32_t word = index / 64;
+    uint64_t bits = slab->free[word] & ~(uint64_t)0 << index % 64;
+    while (!bits) {
+        word = word < last ? word + 1 : 0;
+        bits = slab->free[word];
+    }
     unsigned taken = 0;
-    wanted = (unsigned)bits_min(wanted, slab->free_count);
-    for (unsigned i = 0; i < wanted; i++) {
-        uint32_t index = below(random, slab->open_count);
-        if (load_relaxed(&slab->states[index]) == HARDENED_FREE) {
-            take_one(slab, index, &blocks[taken++]);
-        }
+    for (; bits && taken < wanted && taken < RUN_MAX; bits &= bits - 1) {
+        blocks[taken++] = block_at(slab, word * 64 + bits_lowest(bits));
+        slab->free[word] &= ~(bits & (0 - bits));
     }
-    for (uint32_t index = below(random, slab->open_count); taken < wanted; index++) {
-        index = index < slab->open_count ? index : 0;
-        if (load_relaxed(&slab->states[index]) == HARDENED_FREE) {
-            take_one(slab, index, &blocks[taken++]);
-        }
-    }
+    slab->free_count -= taken;
     return taken;
 }
 
-unsigned hardened_slab_take(unsigned object_class, struct hardened_block *blocks, unsigned wanted,
+unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wanted,
                             uint64_t *random) {
     struct set *set = &sets[object_class];
     unsigned taken = 0;
@@ -169,7 +203,9 @@ unsigned hardened_slab_take(unsigned object_class, struct hardened_block *blocks
             if (slab->free_count == 0) {
                 open_more(slab);
             }
-            taken = take_from(slab, blocks, wanted, random);
+            while (taken < wanted && slab->free_count) {
+                taken += take_run(slab, blocks + taken, wanted - taken, random);
+            }
             if (slab->free_count == 0 && slab->open_count == slab->count) {
                 remove_slab(set, slab);
             }
@@ -190,10 +226,10 @@ unsigned hardened_slab_take(unsigned object_class, struct hardened_block *blocks
 
 /* With the lock held: true if the slab is the caller's to end. One without used blocks stays while
  * it is the only one that has room. */
-static bool give_one(struct set *set, struct hardened_slab *slab,
-                     const struct hardened_block *block) {
+static bool give_one(struct set *set, struct hardened_slab *slab, const void *block) {
     bool was_full = slab->free_count == 0 && slab->open_count == slab->count;
-    store_relaxed(block->state, HARDENED_FREE);
+    uint32_t index = hardened_slab_index(slab, block);
+    slab->free[index / 64] |= (uint64_t)1 << index % 64;
     slab->free_count++;
     if (was_full) {
         insert(set, slab);
@@ -205,15 +241,14 @@ static bool give_one(struct set *set, struct hardened_slab *slab,
     return true;
 }
 
-void hardened_slab_give(unsigned object_class, const struct hardened_block *blocks,
-                        unsigned count) {
+void hardened_slab_give(unsigned object_class, void *const *blocks, unsigned count) {
     struct set *set = &sets[object_class];
     for (unsigned i = 0; i < count;) {
         struct hardened_slab *emptied = NULL;
         lock_acquire(&set->lock, LOCK_HARDENED);
         for (; i < count && !emptied; i++) {
-            struct hardened_slab *slab = hardened_slab_of(blocks[i].address);
-            if (give_one(set, slab, &blocks[i])) {
+            struct hardened_slab *slab = hardened_slab_of(blocks[i]);
+            if (give_one(set, slab, blocks[i])) {
                 emptied = slab;
             }
         }

@@ -1,24 +1,24 @@
 /* hardened_slab.h - slabs for options.hardened: all that is known of a block lies elsewhere.
  *
- * No list runs through free blocks. A slab's descriptor, in memory of the library's own, has a byte
- * for each block: FREE, HELD (in a thread's cache or quarantine) or LIVE. Blocks are taken by a
- * throw among all that are free in the pages opened so far; where in its span a slab begins is a
- * throw, too. Every fourth slab or so ends with a slice that nobody may touch.
+ * No list runs through free blocks, and nothing lies beside them. A byte for each 16 bytes of
+ * address space, in memory of the library's own, holds the class of the live block that begins
+ * there, and 0 everywhere else: what a free asks first. A slab's descriptor has a bit for each
+ * block that may be taken. Blocks are taken by a throw among all that are free in the pages opened
+ * so far; where in its span a slab begins is a throw, too. Some slabs, by a throw, end with a slice
+ * that nobody may touch.
  *
  * A span of such a slab has HARDENED_BUCKET, and its descriptor in place of the list of free
- * blocks. Slabs made before the options were read stay what they are. Classes whose slabs are one
- * block have none: their spans already are all that is known of them.
+ * blocks. Slabs made before the options were read stay what they are.
  *
- * Locks: HARDENED, one for each class, under which others are taken only to free a slab's span. */
+ * Locks: HARDENED, one for each class, under which others are taken only to free a slab's span. The
+ * byte of a block belongs to whoever holds the block: the program, a thread's cache, the slab. */
 #ifndef PRIM_OBJECTS_HARDENED_SLAB_H
 #define PRIM_OBJECTS_HARDENED_SLAB_H
 
 #include "objects/size_class.h"
 #include "pages/span.h"
 
-enum { HARDENED_BUCKET = 255 };
-
-enum hardened_state { HARDENED_FREE, HARDENED_HELD, HARDENED_LIVE };
+enum { HARDENED_BUCKET = 255, HARDENED_UNIT = 16 };
 
 struct hardened_slab {
     struct hardened_slab *next;     /* (lock: HARDENED) slabs with free blocks, or descriptors */
@@ -29,16 +29,31 @@ struct hardened_slab {
     uint32_t size;                  /* (const) of a block */
     uint32_t count;                 /* (const while in use) blocks that fit */
     uint32_t open_count;            /* (lock: HARDENED) blocks that may be taken */
-    uint32_t free_count;            /* (lock: HARDENED) of these, FREE */
+    uint32_t free_count;            /* (lock: HARDENED) of these, free */
     bool has_guard;                 /* (const while in use) its last slice is forbidden */
-    _Atomic uint8_t states[];       /* (atomic: state) enum hardened_state */
+    uint64_t free[];                /* (lock: HARDENED) one bit a block */
 };
 
-/* A block with the byte that tells its state. */
-struct hardened_block {
-    void *address;
-    _Atomic uint8_t *state;
+struct hardened_states {
+    _Atomic uint8_t classes[((size_t)1 << CHUNK_SHIFT) / HARDENED_UNIT]; /* (atomic: state) */
 };
+
+/* One for each 256 MiB of address space that have such slabs. */
+extern PRIM_HIDDEN _Atomic(struct hardened_states *)
+    hardened_states[CHUNK_COUNT]; /* (atomic: hardened states) */
+
+/* Those around any address; NULL where no such slab ever was. */
+PRIM_INLINE struct hardened_states *hardened_states_of(const void *pointer) {
+    uintptr_t chunk = (uintptr_t)pointer >> CHUNK_SHIFT;
+    return PRIM_LIKELY(chunk < CHUNK_COUNT)
+               ? load_acquire(&hardened_states[chunk]) /* order pair: hardened states */
+               : NULL;
+}
+
+PRIM_INLINE _Atomic uint8_t *hardened_state(struct hardened_states *states, const void *pointer) {
+    uintptr_t offset = (uintptr_t)pointer % ((uintptr_t)1 << CHUNK_SHIFT);
+    return &states->classes[offset / HARDENED_UNIT];
+}
 
 /* The descriptor of a block's slab; NULL if it is another kind of slab. */
 PRIM_INLINE struct hardened_slab *hardened_slab_of(const void *block) {
@@ -46,24 +61,24 @@ PRIM_INLINE struct hardened_slab *hardened_slab_of(const void *block) {
     return PRIM_LIKELY(span->bucket == HARDENED_BUCKET) ? span->free_blocks : NULL;
 }
 
-/* The byte of the block that begins at this address; NULL if none does. */
-PRIM_INLINE _Atomic uint8_t *hardened_slab_state(struct hardened_slab *slab, const void *block) {
-    uint64_t offset = (uintptr_t)block - slab->start;
-    uint64_t index = offset * slab->reciprocal >> 40;
-    bool is_block = (uintptr_t)block >= slab->start && index * slab->size == offset;
-    return PRIM_LIKELY(is_block && index < slab->count) ? &slab->states[index] : NULL;
+/* Which of the slab's blocks begins at this address or before it. */
+PRIM_INLINE uint32_t hardened_slab_index(const struct hardened_slab *slab, const void *block) {
+    return (uint32_t)(((uintptr_t)block - slab->start) * slab->reciprocal >> 40);
 }
 
-PRIM_INLINE bool hardened_slab_serves(unsigned object_class) {
-    return size_classes[object_class].capacity > 1;
+/* A number below the limit. */
+PRIM_INLINE uint32_t hardened_throw(uint64_t *random, uint32_t limit) {
+    *random = *random * 6364136223846793005u + 1;
+    return (uint32_t)((*random >> 32) * limit >> 32);
 }
 
-/* Takes up to wanted blocks, which become HELD; returns how many, 0 without memory. */
-unsigned hardened_slab_take(unsigned object_class, struct hardened_block *blocks, unsigned wanted,
+/* Takes up to wanted blocks, all zero as far as options.zero_max; returns how many, 0 without
+ * memory. */
+unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wanted,
                             uint64_t *random);
 
-/* Gives blocks of one class back, which become FREE. */
-void hardened_slab_give(unsigned object_class, const struct hardened_block *blocks, unsigned count);
+/* Gives blocks of one class back. */
+void hardened_slab_give(unsigned object_class, void *const *blocks, unsigned count);
 
 void hardened_slab_fork_prepare(void);
 void hardened_slab_fork_parent(void);

@@ -12,7 +12,6 @@
 #include "objects/deferred_free.h"
 #include "objects/foreign.h"
 #include "objects/hardened.h"
-#include "objects/hardened_slab.h"
 #include "objects/heap.h"
 #include "objects/large.h"
 #include "objects/maintenance.h"
@@ -92,7 +91,7 @@ PRIM_COLD bool make_room(void) {
 
 static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class,
                                 size_t alignment) {
-    if (hardened_is_on() && hardened_slab_serves(object_class)) {
+    if (hardened_is_on()) {
         return hardened_allocate(cache, bits_max(object_class, CLASS_OF_16));
     }
     if (!cache) {
@@ -123,7 +122,11 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
     while (PRIM_LIKELY(!block)) {
         block = allocate_unsampled(cache, object_class, alignment);
         if (PRIM_UNLIKELY(!block) && !make_room()) {
-            return fail(size);
+            /* There may be room for blocks, and none for what a hardened heap knows of them. */
+            block = hardened_is_on() ? allocate_from_slabs(object_class) : NULL;
+            if (!block) {
+                return fail(size);
+            }
         }
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
@@ -164,21 +167,7 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     return block;
 }
 
-/* What most calls need of a hardened heap, and nothing else. */
-static void *allocate_hardened(size_t size) {
-    if (size > MEDIUM_SIZE_MAX || sampler_was_started() || options_see_every_call()) {
-        return NULL;
-    }
-    unsigned object_class = size_class_of(bits_max(size, 16));
-    return hardened_slab_serves(object_class) ? hardened_allocate(thread_cache_own(), object_class)
-                                              : NULL;
-}
-
 PRIM_NOINLINE void *allocate_slower(size_t size) {
-    void *block = hardened_is_on() ? allocate_hardened(size) : NULL;
-    if (block) {
-        return block;
-    }
     if (threshold_is_large(size)) {
         return allocate_large(size, 0, NULL);
     }
@@ -187,7 +176,8 @@ PRIM_NOINLINE void *allocate_slower(size_t size) {
 }
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {
-    return allocate_medium_or(size, allocate_slower);
+    return hardened_here() ? hardened_malloc(size, thread_cache_visible)
+                           : allocate_medium_or(size, allocate_slower);
 }
 
 void *allocate_zeroed(size_t size) {
@@ -252,7 +242,7 @@ PRIM_NOINLINE void release_slower(void *block, const void *caller) {
         arena_release(block);
     } else if (object_class == CLASS_PLACED) {
         sampler_release_placed(block);
-    } else if (cache) {
+    } else if (cache && !hardened_is_on()) { /* whose bins stay empty */
         thread_cache_overflow(cache, object_class, block);
     } else {
         *(void **)block = NULL;

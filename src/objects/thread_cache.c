@@ -112,8 +112,8 @@ static unsigned class_for_table(size_t size, bool is_young) {
         size = (size_t)1 << (bits_highest(size - 1) + 1);
     }
     unsigned object_class = size_class_of(size);
-    return object_class == CLASS_OF_8 && (is_young || options.min_align > 8) ? CLASS_OF_16
-                                                                             : object_class;
+    bool is_wide = is_young || options.min_align > 8 || hardened_is_on();
+    return object_class == CLASS_OF_8 && is_wide ? CLASS_OF_16 : object_class;
 }
 
 /* All sizes of a class are alike, to a young process too: its powers of two are classes. */
@@ -144,7 +144,7 @@ static PRIM_NOINLINE void collect(struct thread_cache *cache) {
 }
 
 static void show(struct thread_cache *cache) {
-    bool is_hidden = options_see_every_call() || watcher_is_any() || hardened_is_on() || cache->tag;
+    bool is_hidden = options_see_every_call() || watcher_is_any() || cache->tag;
     thread_cache_visible = is_hidden ? &empty_cache : cache;
 }
 
@@ -274,7 +274,8 @@ static struct thread_cache *new_cache(void) {
         cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
     }
     if (cache) {
-        cache->is_young = !first_is_taken && !threshold_is_large(MEDIUM_SIZE_MAX);
+        cache->is_young =
+            !first_is_taken && !threshold_is_large(MEDIUM_SIZE_MAX) && !hardened_is_on();
         thread_cache_fill_table(cache);
     }
     first_is_taken = true;
@@ -359,7 +360,7 @@ void thread_cache_apply_options(void) {
         slab_initialise((unsigned)option_now(shards));
     }
     if (own_cache > NO_CACHE_LAST) {
-        if (threshold_is_large(MEDIUM_SIZE_MAX)) {
+        if (threshold_is_large(MEDIUM_SIZE_MAX) || hardened_is_on()) {
             own_cache->is_young = false; /* tells no small sizes apart, as the threshold does */
             thread_cache_flush(own_cache);
         }

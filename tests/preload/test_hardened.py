@@ -61,8 +61,9 @@ def test_default_heap_trusts(harness, fixtures, name):
 
 
 def test_guard_slices(attack):
-    result = attack("walk", PRIMALLOC_HARDENED="1")
-    assert result.returncode == -signal.SIGSEGV
+    """One slab in eight has a guard, and the walk comes through about 27: few end well."""
+    codes = [attack("walk", PRIMALLOC_HARDENED="1").returncode for _ in range(8)]
+    assert codes.count(-signal.SIGSEGV) >= 5 and set(codes) <= {0, -signal.SIGSEGV}
 
 
 @pytest.mark.parametrize("command, output", [
