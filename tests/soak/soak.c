@@ -24,6 +24,8 @@ extern __typeof__(prim_heap_malloc) prim_heap_malloc __attribute__((weak));
 extern __typeof__(prim_heap_destroy) prim_heap_destroy __attribute__((weak));
 
 enum { THREADS_MOST = 8, OWN = 200, SHARED = 256, WARM_CYCLES = 6, LIVE_SLACK = 256 };
+/* Freed blocks that options.check keeps (docs/checks.md), with what it knows of each. */
+enum { QUARANTINE_BYTES = 16 << 20, RECORD_BYTES_LEAST = 128, FILLING_SIZE = 64 << 10 };
 
 struct block {
     unsigned char *start;
@@ -172,6 +174,13 @@ static void cycle(struct random *random) {
     for (int i = 0; i < SHARED; i++) discard(&shared[i]);
 }
 
+/* Frees so many blocks of one size that a quarantine holds no others afterwards: then its share of
+ * the live blocks is the same each time, whatever the cycle freed. */
+static void fill_quarantine(size_t size) {
+    size_t count = QUARANTINE_BYTES / (size + RECORD_BYTES_LEAST) + 1;
+    for (size_t i = 0; i < count; i++) free(malloc(size));
+}
+
 static uint64_t live_blocks(struct prim_stats *stats) {
     CHECK(&prim_stats_get, "primalloc is not preloaded");
     prim_stats_get(stats, sizeof *stats);
@@ -183,6 +192,7 @@ static uint64_t live_blocks(struct prim_stats *stats) {
 static void look(uint64_t number) {
     static uint64_t live_at_first, resident_at_first, metadata_at_first;
     struct prim_stats stats;
+    fill_quarantine(FILLING_SIZE);
     malloc_trim(0);
     uint64_t live_now = live_blocks(&stats);
     size_t resident = resident_bytes();
@@ -230,6 +240,7 @@ int main(int count, char **arguments) {
     watchdog_start((unsigned)(seconds * 2 + 600), "the soak");
     struct random random = {seed};
     uint64_t cycles = 0;
+    fill_quarantine(1); /* with as many as ever fit: no later cycle needs more records */
     for (uint64_t end = seconds_now() + seconds; seconds_now() < end; cycles++) {
         cycle(&random);
         look(cycles);
