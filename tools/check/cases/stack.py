@@ -13,6 +13,10 @@ void *malloc(unsigned long size) {{
     return (void *)(size + (unsigned long)bytes[0]);
 }}
 """
+LIBCS = LEAF + """
+void libc_heap_release(void *block);
+void libc_heap_release(void *block) { ((void (*)(void *))block)(block); }
+"""
 
 
 def source(size, extra=""):
@@ -26,4 +30,7 @@ CASES = [
          source(100, "((void (*)(void))size)();")),
     Case("a frame of variable size", "malloc takes stack by a number known at run time only",
          source(100, "char more[size]; fill(more);")),
+    Case("libc's free below", "malloc takes 4",
+         {**source(3800, "void libc_heap_release(void *); libc_heap_release(bytes);"),
+          "src/base/leaf.c": LIBCS}),
 ]
