@@ -46,6 +46,15 @@ void _assert_int_not_equal(const LargestIntegralType a, const LargestIntegralTyp
     }
 }
 
+void _assert_in_range(const LargestIntegralType value, const LargestIntegralType minimum,
+                      const LargestIntegralType maximum, const char *const file, const int line) {
+    if (value < minimum || value > maximum) {
+        fprintf(stderr, "%#llx is not within %#llx-%#llx\n", (unsigned long long)value,
+                (unsigned long long)minimum, (unsigned long long)maximum);
+        _fail(file, line);
+    }
+}
+
 void _assert_string_equal(const char *const a, const char *const b, const char *const file,
                           const int line) {
     if (strcmp(a, b) != 0) {
