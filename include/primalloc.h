@@ -130,8 +130,8 @@ struct prim_mallinfo prim_mallinfo(void);
 struct prim_mallinfo2 prim_mallinfo2(void);
 
 /* Writes an XML document to the stream, and returns 0.
- * Errors: -1 with EINVAL if options is not 0. */
-int prim_malloc_info(int options, FILE *stream);
+ * Errors: -1 with EINVAL if form is not 0. */
+int prim_malloc_info(int form, FILE *stream);
 
 /* Prints a summary on standard error.
  * Errors: none. */

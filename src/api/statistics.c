@@ -118,8 +118,8 @@ static void write_to_stream(const char *text, size_t length, void *context) {
     fwrite(text, 1, length, (FILE *)context);
 }
 
-PRIM_EXPORT int prim_malloc_info(int options, FILE *stream) {
-    if (options != 0) {
+PRIM_EXPORT int prim_malloc_info(int form, FILE *stream) {
+    if (form != 0) {
         errno = EINVAL;
         return -1;
     }
