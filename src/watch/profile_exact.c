@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/atomics.h"
+#include "objects/arena.h"
 #include "objects/watcher.h"
 #include "os/thread.h"
 #include "settings/options.h"
@@ -70,16 +71,16 @@ static void *exact_allocate(const struct watcher *self, const struct request *re
     return block;
 }
 
+/* realloc alone shows blocks of first-class heaps, which end with their heap without a word, and
+ * pointers that are no blocks: neither is recorded. */
 static void *exact_reallocate(const struct watcher *self, void *block,
                               const struct request *request) {
     const struct watcher *next = watcher_next(self);
-    if (block) {
-        profile_forget(block);
-    }
+    bool was_recorded = block && profile_forget(block);
     void *result = next->reallocate(next, block, request);
-    if (result) {
+    if (result && !arena_of(result)) {
         record(result, request->size, request);
-    } else if (block && request->size) { /* it failed: the block is as it was */
+    } else if (!result && was_recorded && request->size) { /* it failed: the block is as it was */
         record(block, next->usable_size(next, block), request);
     }
     return result;
