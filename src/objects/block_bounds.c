@@ -1,6 +1,7 @@
 /* block_bounds.c - see block_bounds.h. */
 #include "objects/block_bounds.h"
 
+#include "objects/hardened_slab.h"
 #include "objects/size_class.h"
 #include "pages/span.h"
 
@@ -37,10 +38,13 @@ struct block_bounds block_bounds_of(const void *pointer) {
     if (object_class == CLASS_LARGE) {
         return (struct block_bounds){span->address, span_size(span), object_class};
     }
+    const struct hardened_slab *hardened = hardened_slab_of(pointer);
+    uintptr_t start = hardened ? hardened->start : span->address;
+    size_t count = hardened ? hardened->count : size_classes[object_class].capacity;
     size_t size = size_classes[object_class].size;
-    size_t index = (address - span->address) / size;
-    if (index >= size_classes[object_class].capacity) { /* behind the slab's last block */
+    size_t index = (address - start) / size;
+    if (address < start || index >= count) { /* before the slab's first block, or behind its last */
         return (struct block_bounds){.object_class = object_class};
     }
-    return (struct block_bounds){span->address + index * size, size, object_class};
+    return (struct block_bounds){start + index * size, size, object_class};
 }

@@ -2,6 +2,7 @@
 #include "watch/leak_graph.h"
 
 #include "base/bits.h"
+#include "objects/block_bounds.h"
 #include "objects/size_class.h"
 #include "os/memory.h"
 #include "os/readable.h"
@@ -87,14 +88,12 @@ static void follow_stranger(struct leak_graph *graph, uintptr_t address, enum le
         graph->stranger_depth == STRANGER_DEPTH_MAX) {
         return;
     }
-    const struct span *span = span_of_block((void *)address);
-    size_t size = object_class == CLASS_LARGE ? span_size(span) : size_classes[object_class].size;
-    uintptr_t start = address - (address - span->address) % size;
-    struct live_block stranger = {.address = start, .size = size};
-    if (!live_table_find(&graph->strangers, start)) {
+    struct block_bounds place = block_bounds_of((void *)address);
+    struct live_block stranger = {.address = place.start, .size = place.size};
+    if (place.size && !live_table_find(&graph->strangers, place.start)) {
         live_table_put(&graph->strangers, &stranger);
         graph->stranger_depth++;
-        scan(graph, start, bits_min(start + size, span_end(span)), state, NONE);
+        scan(graph, place.start, place.start + place.size, state, NONE);
         graph->stranger_depth--;
     }
 }

@@ -43,6 +43,12 @@ def test_hardened(attack, name):
         assert (result.returncode, result.stdout, text) == (0, b"held\n", "")
 
 
+def test_checks_know_where_hardened_blocks_begin(attack):
+    for _ in range(5):  # where a slab begins is a throw
+        text = attack("interior", PRIMALLOC_HARDENED="1", PRIMALLOC_CHECK="report").stderr.decode()
+        assert text.startswith("primalloc: free of a pointer into a block, not to its beginning")
+
+
 @pytest.mark.parametrize("name", ["double-free", "interior", "realloc-freed", "written-after-free"])
 def test_report_and_go_on(attack, name):
     result = attack(name, PRIMALLOC_HARDENED="1", PRIMALLOC_HARDENED_GO_ON="1")
