@@ -130,7 +130,7 @@ struct prim_mallinfo prim_mallinfo(void);
 struct prim_mallinfo2 prim_mallinfo2(void);
 
 /* Writes an XML document to the stream, and returns 0.
- * Errors: -1 with EINVAL if form is not 0. */
+ * Errors: -1 with EINVAL if form is not 0, or EAGAIN in a signal handler that interrupted us. */
 int prim_malloc_info(int form, FILE *stream);
 
 /* Prints a summary on standard error.
@@ -342,7 +342,7 @@ struct prim_class_stats {
 
 /* Fills the first size bytes of *stats, zeros where this library knows no figure; size is that of
  * the caller's struct. Returns the size of the library's own.
- * Errors: none. */
+ * Errors: 0 in a signal handler that interrupted us. */
 size_t prim_stats_get(struct prim_stats *stats, size_t size);
 
 /* The same for the first count classes, each of size bytes. Returns how many classes there are.
@@ -363,7 +363,7 @@ enum prim_stats_form {
 };
 
 /* Writes them in the form of choice: calls output with pieces of whole lines. Returns 0.
- * Errors: -1 with EINVAL (no such form) or ENOMEM. */
+ * Errors: -1 with EINVAL (no such form), ENOMEM, or EAGAIN in a signal handler that interrupted us. */
 int prim_stats_write(enum prim_stats_form form, prim_output *output, void *context);
 
 /* == Heap profiles ==

@@ -46,13 +46,14 @@ PRIM_EXPORT void prim_heap_set_name(prim_heap_t *heap, const char *name) {
 }
 
 PRIM_EXPORT void *prim_heap_malloc(prim_heap_t *heap, size_t size) {
-    return heap ? arena_allocate(arena_from(heap), (struct arena_request){.size = size}, NULL)
+    return heap ? arena_allocate_entering(arena_from(heap), (struct arena_request){.size = size},
+                                          NULL)
                 : family_malloc(size);
 }
 
 static void *allocate_zeroed_in(prim_heap_t *heap, struct arena_request request) {
     bool is_zero = false;
-    void *block = arena_allocate(arena_from(heap), request, &is_zero);
+    void *block = arena_allocate_entering(arena_from(heap), request, &is_zero);
     return block && !is_zero ? memset(block, 0, request.size) : block;
 }
 
@@ -168,7 +169,7 @@ PRIM_EXPORT void *prim_heap_malloc_aligned_at(prim_heap_t *heap, size_t size, si
         errno = ENOMEM;
         return NULL;
     }
-    return arena_allocate(arena, (struct arena_request){size, alignment, offset}, NULL);
+    return arena_allocate_entering(arena, (struct arena_request){size, alignment, offset}, NULL);
 }
 
 PRIM_EXPORT void *prim_malloc_aligned_at(size_t size, size_t alignment, size_t offset) {

@@ -8,6 +8,9 @@
 #include "settings/glibc_knobs.h"
 
 PRIM_EXPORT int prim_malloc_trim(size_t pad) {
+    if (!thread_cache_enter()) {
+        return 0;
+    }
     struct thread_cache *cache = thread_cache_own();
     if (cache) {
         thread_cache_flush(cache);
@@ -16,6 +19,7 @@ PRIM_EXPORT int prim_malloc_trim(size_t pad) {
     size_t returned = slab_purge(true);
     returned += purge_all(pad);
     returned += pad < HUGE_SIZE ? huge_return_waste() : 0;
+    thread_cache_leave();
     return returned > 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "objects/heap.h"
+#include "objects/thread_cache.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include "primalloc.h"
@@ -35,12 +36,18 @@ _Static_assert((int)PRIM_STATS_TEXT == (int)REPORT_TEXT &&
 
 static void copy(void *to, size_t to_size, const void *from, size_t from_size) {
     size_t known = bits_min(to_size, from_size);
-    memcpy(to, from, known);
-    memset((char *)to + known, 0, to_size - known);
+    if (to_size) { /* else it may be NULL */
+        memcpy(to, from, known);
+        memset((char *)to + known, 0, to_size - known);
+    }
 }
 
 PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
     struct snapshot snapshot;
+    if (thread_cache_is_inside()) {
+        copy(stats, size, NULL, 0);
+        return 0;
+    }
     heap_ensure();
     snapshot_take(&snapshot, NULL, NULL);
     copy(stats, size, &snapshot, sizeof snapshot);
@@ -51,7 +58,7 @@ PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t c
     struct snapshot snapshot;
     size_t all_size = SNAPSHOT_CLASS_COUNT * sizeof(struct class_snapshot);
     size_t mapped_size = bits_round_up(all_size, memory_page_size());
-    struct class_snapshot *all = memory_map(mapped_size);
+    struct class_snapshot *all = thread_cache_is_inside() ? NULL : memory_map(mapped_size);
     if (!all) {
         return 0;
     }
@@ -70,15 +77,24 @@ static void write_output(const char *text, size_t length, void *context) {
 }
 
 PRIM_EXPORT void prim_stats_print(void) {
+    if (thread_cache_is_inside()) {
+        static const char line[] = "primalloc: no statistics from within an interrupted call\n";
+        process_write_output(line, sizeof line - 1);
+        return;
+    }
     heap_ensure();
     report_write(REPORT_TEXT, write_output, NULL);
 }
 
 PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats,
                                        size_t size) {
-    struct heap_row row = heap_row_of((struct arena *)heap);
+    struct heap_row row = {0};
+    bool is_inside = thread_cache_is_inside();
+    if (!is_inside) {
+        row = heap_row_of((struct arena *)heap);
+    }
     copy(stats, size, &row.figures, sizeof row.figures);
-    return sizeof row.figures;
+    return is_inside ? 0 : sizeof row.figures;
 }
 
 PRIM_EXPORT void prim_heap_stats_print(prim_heap_t *heap) {
@@ -93,7 +109,7 @@ PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output,
     }
     heap_ensure();
     if (!report_write((enum report_form)form, output, context)) {
-        errno = ENOMEM;
+        errno = thread_cache_is_inside() ? EAGAIN : ENOMEM;
         return -1;
     }
     return 0;
@@ -101,6 +117,9 @@ PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output,
 
 PRIM_EXPORT struct prim_mallinfo2 prim_mallinfo2(void) {
     struct snapshot snapshot;
+    if (thread_cache_is_inside()) {
+        return (struct prim_mallinfo2){0};
+    }
     snapshot_take(&snapshot, NULL, NULL);
     size_t live = snapshot.live_bytes + snapshot.large_bytes + snapshot.heap_bytes;
     return (struct prim_mallinfo2){
@@ -124,7 +143,7 @@ PRIM_EXPORT int prim_malloc_info(int form, FILE *stream) {
         return -1;
     }
     if (!report_write(REPORT_XML, write_to_stream, stream)) {
-        errno = ENOMEM;
+        errno = thread_cache_is_inside() ? EAGAIN : ENOMEM;
         return -1;
     }
     return 0;

@@ -33,4 +33,7 @@
     atomic_compare_exchange_strong_explicit((target), (expected), (value), memory_order_relaxed, \
                                             memory_order_relaxed)
 
+/* For a signal handler of the same thread, what stands before this is before what stands behind. */
+#define order_for_handlers() atomic_signal_fence(memory_order_seq_cst)
+
 #endif

@@ -9,7 +9,6 @@
 #include "objects/arena_chunk.h"
 #include "objects/arena_find.h"
 #include "objects/call_counts.h"
-#include "objects/complaint.h"
 #include "objects/foreign.h"
 #include "objects/heap.h"
 #include "objects/large.h"
@@ -45,6 +44,7 @@ static struct arena *create(enum arena_kind kind, const char *name, unsigned cla
     arena->kind = (uint8_t)kind;
     copy_name(arena, name);
     arena->counts.limit = SIZE_MAX;
+    thread_cache_nest();
     lock_acquire(&arenas.lock, LOCK_ARENAS);
     arena->next = arenas.all;
     if (arena->next) {
@@ -52,6 +52,7 @@ static struct arena *create(enum arena_kind kind, const char *name, unsigned cla
     }
     arenas.all = arena;
     lock_release(&arenas.lock, LOCK_ARENAS);
+    thread_cache_leave();
     return arena;
 }
 
@@ -114,7 +115,9 @@ struct arena *arena_create_lent(void *memory, size_t size) {
         return NULL;
     }
     size = bits_min(end - start, most);
+    thread_cache_nest();
     struct span *span = page_heap_lend(start, size);
+    thread_cache_leave();
     if (!span) {
         arena_destroy(arena);
         errno = ENOMEM;
@@ -149,6 +152,7 @@ static void free_large(struct span *span) {
 }
 
 void arena_destroy(struct arena *arena) {
+    thread_cache_nest();
     lock_acquire(&arenas.lock, LOCK_ARENAS);
     if (arena->next) {
         arena->next->previous = arena->previous;
@@ -172,14 +176,17 @@ void arena_destroy(struct arena *arena) {
         free_large(span);
         span = next;
     }
+    thread_cache_leave();
     release(arena);
 }
 
 void arena_delete(struct arena *arena) {
+    thread_cache_nest();
     lock_acquire(&arena->lock, LOCK_ARENA);
     store_relaxed(&arena->is_deleted, true);
     bool is_empty = arena->counts.live_count == 0;
     lock_release(&arena->lock, LOCK_ARENA);
+    thread_cache_leave();
     if (is_empty) {
         arena_destroy(arena);
     }
@@ -330,10 +337,7 @@ void *arena_allocate(struct arena *arena, struct arena_request request, bool *is
     struct arena_fit fit;
     void *block = arena_chunk_fit(arena, &request, &fit) ? allocate_in_chunk(arena, &fit)
                                                          : allocate_large(arena, &request, is_zero);
-    if (PRIM_UNLIKELY(!block)) {
-        complaint_memory(request.size);
-        errno = ENOMEM;
-    } else if (PRIM_UNLIKELY(options_see_every_call()) && !arena->block_end) {
+    if (block && PRIM_UNLIKELY(options_see_every_call()) && !arena->block_end) {
         see_allocation(block, request.size, is_zero ? 0 : arena_usable_size(block));
     }
     if (block && is_watched(arena)) {
@@ -418,16 +422,20 @@ void *arena_reallocate(void *block, size_t size) {
     if (size <= found.usable && (size >= found.usable / 2 || found.usable <= SLACK)) {
         return block;
     }
-    if (!found.chunk && resize_large(&found, size)) {
-        if (is_watched(found.arena)) { /* another one, to those who sample */
-            sampler_end(block);
-            thread_sampler_see_large(block, size, 0);
-        }
+    thread_cache_nest();
+    bool is_done = !found.chunk && resize_large(&found, size);
+    if (is_done && is_watched(found.arena)) { /* another one, to those who sample */
+        sampler_end(block);
+        thread_sampler_see_large(block, size, 0);
+    }
+    thread_cache_leave();
+    if (is_done) {
         return block;
     }
     bool leaves = found.arena->block_end || load_relaxed(&found.arena->is_deleted);
-    void *target = leaves ? allocate(size)
-                          : arena_allocate(found.arena, (struct arena_request){.size = size}, NULL);
+    void *target =
+        leaves ? allocate(size)
+               : arena_allocate_entering(found.arena, (struct arena_request){.size = size}, NULL);
     if (target) {
         memcpy(target, block, bits_min(found.usable, size));
         release(block); /* by the front door, where calls are counted */
@@ -440,19 +448,16 @@ bool arena_expand(void *block, size_t size) {
     return found.arena && (size <= found.usable || (!found.chunk && resize_large(&found, size)));
 }
 
-void arena_set_limit(struct arena *arena, size_t limit) {
-    lock_acquire(&arena->lock, LOCK_ARENA);
-    arena->counts.limit = limit;
-    lock_release(&arena->lock, LOCK_ARENA);
-}
-
 PRIM_COLD void arena_set_name(struct arena *arena, const char *name) {
+    thread_cache_nest();
     lock_acquire(&arena->lock, LOCK_ARENA);
     copy_name(arena, name);
     lock_release(&arena->lock, LOCK_ARENA);
+    thread_cache_leave();
 }
 
 PRIM_COLD void arena_for_each(arena_visitor *visitor, void *argument) {
+    thread_cache_nest();
     lock_acquire(&arenas.lock, LOCK_ARENAS);
     for (struct arena *arena = arenas.all; arena; arena = arena->next) {
         lock_acquire(&arena->lock, LOCK_ARENA);
@@ -460,13 +465,7 @@ PRIM_COLD void arena_for_each(arena_visitor *visitor, void *argument) {
         lock_release(&arena->lock, LOCK_ARENA);
     }
     lock_release(&arenas.lock, LOCK_ARENAS);
-}
-
-struct arena_counts arena_counts(struct arena *arena) {
-    lock_acquire(&arena->lock, LOCK_ARENA);
-    struct arena_counts counts = arena->counts;
-    lock_release(&arena->lock, LOCK_ARENA);
-    return counts;
+    thread_cache_leave();
 }
 
 void arena_fork_prepare(void) {

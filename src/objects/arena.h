@@ -128,8 +128,11 @@ void arena_delete(struct arena *arena);
 /* Ends it with all its blocks, which nobody may use at the same time. */
 void arena_destroy(struct arena *arena);
 
-/* A block, or NULL with errno ENOMEM. Tells, if asked, whether it is known to be zero. */
+/* A block, or NULL. Tells, if asked, whether it is known to be zero. From inside the slow door. */
 void *arena_allocate(struct arena *arena, struct arena_request request, bool *is_zero);
+
+/* The same for those who come from outside; NULL with errno ENOMEM. */
+void *arena_allocate_entering(struct arena *arena, struct arena_request request, bool *is_zero);
 
 /* For any pointer into slices with CLASS_ARENA; such that are no blocks count as foreign. */
 void arena_release(void *block);

@@ -1,8 +1,9 @@
-/* arena_find.c - see arena_find.h; and what of arena.h only looks. */
+/* arena_find.c - see arena_find.h; and what of arena.h only looks, or bounds. */
 #include "objects/arena_find.h"
 
 #include "objects/arena_cell.h"
 #include "objects/arena_chunk.h"
+#include "objects/thread_cache.h"
 
 static struct arena_found find_large(struct span *span, const void *block) {
     if ((uintptr_t)block != span->address + span->block_offset) {
@@ -95,4 +96,21 @@ bool arena_visit_blocks(struct arena *arena, arena_block_visitor *visitor, void 
         span = next;
     }
     return true;
+}
+
+void arena_set_limit(struct arena *arena, size_t limit) {
+    thread_cache_nest();
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    arena->counts.limit = limit;
+    lock_release(&arena->lock, LOCK_ARENA);
+    thread_cache_leave();
+}
+
+struct arena_counts arena_counts(struct arena *arena) {
+    thread_cache_nest();
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    struct arena_counts counts = arena->counts;
+    lock_release(&arena->lock, LOCK_ARENA);
+    thread_cache_leave();
+    return counts;
 }

@@ -29,7 +29,14 @@ PRIM_COLD bool deferred_free_call(bool is_forced) {
         return false;
     }
     int saved_errno = errno;
+    bool is_inside = thread_cache_is_inside();
+    if (is_inside) {
+        thread_cache_leave();
+    }
     bool has_freed = function(is_forced, add_relaxed(&beats, 1) + 1, context);
+    if (is_inside) {
+        thread_cache_nest();
+    }
     errno = saved_errno;
     thread_cache_exchange_mark(MARK_DEFERRED_FREE, false);
     return has_freed;

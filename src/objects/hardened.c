@@ -170,11 +170,13 @@ PRIM_INLINE unsigned end(void *block) {
 
 /* Gives half of a full bin back, those that came first. */
 static PRIM_NOINLINE void overflow(struct bin *bin, void *block, unsigned object_class) {
+    thread_cache_nest();
     unsigned half = (bin->ready_count + 1) / 2;
     hardened_slab_give(object_class, bin->ready, half);
     bin->ready_count -= half;
     memmove(bin->ready, bin->ready + half, bin->ready_count * sizeof bin->ready[0]);
     bin->ready[bin->ready_count++] = block;
+    thread_cache_leave();
 }
 
 /* The block has no secrets anymore. */

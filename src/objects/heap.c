@@ -43,6 +43,7 @@ void heap_apply_options(void) {
 }
 
 void heap_initialise(void) {
+    thread_cache_nest();
     lock_acquire(&heap_lock, LOCK_HEAP);
     if (!load_relaxed(&heap_is_ready)) {
         thread_cache_initialise();
@@ -51,9 +52,11 @@ void heap_initialise(void) {
         store_release(&heap_is_ready, true); /* order pair: ready */
     }
     lock_release(&heap_lock, LOCK_HEAP);
+    thread_cache_leave();
 }
 
 void heap_fork_prepare(void) {
+    thread_cache_nest();
     purge_fork_prepare();
     lock_acquire_unranked(&heap_lock);
     watcher_fork_prepare();
@@ -77,6 +80,7 @@ void heap_fork_parent(void) {
     watcher_fork_parent();
     lock_release_unranked(&heap_lock);
     purge_fork_parent();
+    thread_cache_leave();
 }
 
 void heap_fork_child(void) {
@@ -91,4 +95,5 @@ void heap_fork_child(void) {
     lock_reset(&heap_lock);
     purge_fork_child();
     maintenance_fork_child();
+    thread_cache_leave();
 }

@@ -9,9 +9,11 @@
 #include "objects/hardened.h"
 #include "objects/large.h"
 #include "objects/maintenance.h"
+#include "objects/reserve.h"
 #include "objects/tag.h"
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
+#include "objects/watcher.h"
 #include "settings/options.h"
 
 size_t usable_size(const void *block) {
@@ -33,10 +35,14 @@ bool expand(void *block, size_t size) {
         return block != NULL;
     }
     unsigned object_class = span_class_of(block);
-    if (object_class == CLASS_ARENA) {
-        return arena_expand(block, size);
+    if (object_class == 0 || !thread_cache_enter()) {
+        return false;
     }
-    return object_class == CLASS_LARGE && large_resize(span_of_block(block), size);
+    bool is_done = object_class == CLASS_ARENA
+                       ? arena_expand(block, size)
+                       : object_class == CLASS_LARGE && large_resize(span_of_block(block), size);
+    thread_cache_leave();
+    return is_done;
 }
 
 size_t good_size(size_t size) {
@@ -51,12 +57,13 @@ size_t good_size(size_t size) {
 static void *allocate_moved(size_t old_size, size_t size) {
     enum { GROWING_SIZE_MIN = 32 * 1024 };
     bool is_growing = size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size;
-    if (is_growing && !tag_arena()) {
+    if (is_growing && !tag_arena() && thread_cache_enter()) {
         void *target = large_allocate_growing(size);
+        if (target && sampler_was_started()) {
+            thread_sampler_see_large(target, size, 0);
+        }
+        thread_cache_leave();
         if (target) {
-            if (sampler_was_started()) {
-                thread_sampler_see_large(target, size, 0);
-            }
             if (PRIM_UNLIKELY(options.stats)) {
                 call_counts_allocation(CLASS_LARGE, size);
             }
@@ -83,27 +90,47 @@ static PRIM_COLD void end_before_resize(struct span *span, size_t size) {
     }
 }
 
-static void *reallocate_large(void *block, size_t size) {
-    struct span *span = span_of_block(block);
+static void *resize_or_move(struct span *span, size_t size) {
     size_t old_size = span_size(span);
-    void *target = block;
     if (sampler_was_started()) {
         end_before_resize(span, size);
     }
+    void *target = (void *)span->address;
     if (!large_resize(span, size)) {
-        if (size <= old_size) {
-            return move_block(block, old_size, size);
-        }
-        target = large_move(span, size);
-        if (!target) {
-            errno = ENOMEM;
-            return NULL;
-        }
+        target = size > old_size ? large_move(span, size) : NULL;
     }
-    if (sampler_was_started() && span_size(span_of_block(target)) != old_size) {
+    if (target && sampler_was_started() && span_size(span_of_block(target)) != old_size) {
         thread_sampler_see_large(target, size, 0);
     }
     return target;
+}
+
+static void *reallocate_large(void *block, size_t size) {
+    struct span *span = span_of_block(block);
+    size_t old_size = span_size(span);
+    thread_cache_nest();
+    void *target = resize_or_move(span, size);
+    thread_cache_leave();
+    if (!target && size <= old_size) {
+        return move_block(block, old_size, size);
+    }
+    if (!target) {
+        errno = ENOMEM;
+    }
+    return target;
+}
+
+/* Into the reserve, or out of it; what a watcher gave out is left alone. */
+static PRIM_COLD void *reallocate_in_handler(void *block, size_t size) {
+    size_t old_size = reserve_size(block);
+    if (old_size == 0 && !watcher_is_any()) {
+        old_size = usable_size(block);
+    }
+    if (old_size == 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return size <= old_size ? block : move_block(block, old_size, size);
 }
 
 /* options.perturb: what is added has to look new, and what is left behind freed. */
@@ -123,6 +150,9 @@ static PRIM_COLD void *reallocate_filled(void *block, size_t size) {
 void *reallocate(void *block, size_t size) {
     if (!block) {
         return allocate(size);
+    }
+    if (PRIM_UNLIKELY(thread_cache_is_inside())) {
+        return reallocate_in_handler(block, size);
     }
     if (hardened_is_on() && !hardened_check("realloc", block)) {
         errno = ENOMEM;

@@ -15,6 +15,7 @@
 #include "objects/heap.h"
 #include "objects/large.h"
 #include "objects/maintenance.h"
+#include "objects/reserve.h"
 #include "objects/size_class.h"
 #include "objects/slab.h"
 #include "objects/tag.h"
@@ -125,7 +126,7 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
             /* There may be room for blocks, and none for what a hardened heap knows of them. */
             block = hardened_is_on() ? allocate_from_slabs(object_class) : NULL;
             if (!block) {
-                return fail(size);
+                return NULL;
             }
         }
     }
@@ -156,7 +157,7 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
         block = large_allocate(size, alignment, is_zero);
     } while (PRIM_UNLIKELY(!block) && make_room());
     if (PRIM_UNLIKELY(!block)) {
-        return fail(size);
+        return NULL;
     }
     if (sampler_was_started()) {
         thread_sampler_see_large(block, size, alignment);
@@ -167,35 +168,9 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     return block;
 }
 
-PRIM_NOINLINE void *allocate_slower(size_t size) {
-    if (threshold_is_large(size)) {
-        return allocate_large(size, 0, NULL);
-    }
-    return size <= SMALL_SIZE_MAX ? allocate_small(size)
-                                  : allocate_from_class(size_class_by_arithmetic(size), size, 0);
-}
-
-PRIM_NOINLINE void *allocate_slow(size_t size) {
-    return hardened_here() ? hardened_malloc(size, thread_cache_visible)
-                           : allocate_medium_or(size, allocate_slower);
-}
-
-void *allocate_zeroed(size_t size) {
-    if (threshold_is_large(size)) {
-        bool is_zero = false;
-        void *block = allocate_large(size, 0, &is_zero);
-        return block && !is_zero ? memset(block, 0, size) : block;
-    }
-    void *block = allocate_slow(size);
-    return block ? memset(block, 0, size) : NULL;
-}
-
 /* Slabs begin at multiples of SLICE_SIZE, so every block of a class whose size is a multiple of
  * the alignment is aligned; among eight neighbouring classes there is always one. */
-void *allocate_aligned(size_t size, size_t alignment) {
-    if (alignment <= 8) {
-        return allocate_slow(size);
-    }
+static void *allocate_aligned_any(size_t size, size_t alignment) {
     if (alignment <= SLICE_SIZE && size <= MEDIUM_SIZE_MAX - SLICE_SIZE &&
         !threshold_is_large(size)) {
         size_t rounded = bits_max(bits_round_up(size, alignment), alignment);
@@ -207,6 +182,55 @@ void *allocate_aligned(size_t size, size_t alignment) {
         return allocate_from_class(object_class, size, alignment);
     }
     return allocate_large(bits_max(size, 1), alignment, NULL);
+}
+
+static void *allocate_any(size_t size, bool *is_zero) {
+    if (threshold_is_large(size)) {
+        return allocate_large(size, 0, is_zero);
+    }
+    return size <= SMALL_SIZE_MAX ? allocate_small(size)
+                                  : allocate_from_class(size_class_by_arithmetic(size), size, 0);
+}
+
+static void *allocate_entering(size_t size, size_t alignment, bool *is_zero) {
+    if (PRIM_UNLIKELY(!thread_cache_enter())) {
+        return reserve_allocate(size, alignment);
+    }
+    void *block = alignment ? allocate_aligned_any(size, alignment) : allocate_any(size, is_zero);
+    thread_cache_leave();
+    return PRIM_LIKELY(block != NULL) ? block : fail(size);
+}
+
+void *arena_allocate_entering(struct arena *arena, struct arena_request request, bool *is_zero) {
+    if (PRIM_UNLIKELY(!thread_cache_enter())) {
+        return reserve_allocate(request.offset ? SIZE_MAX : request.size, request.alignment);
+    }
+    void *block = arena_allocate(arena, request, is_zero);
+    thread_cache_leave();
+    return PRIM_LIKELY(block != NULL) ? block : fail(request.size);
+}
+
+PRIM_NOINLINE void *allocate_slower(size_t size) {
+    return allocate_entering(size, 0, NULL);
+}
+
+PRIM_NOINLINE void *allocate_slow(size_t size) {
+    return hardened_here() ? hardened_malloc(size, thread_cache_visible)
+                           : allocate_medium_or(size, allocate_slower);
+}
+
+void *allocate_zeroed(size_t size) {
+    if (threshold_is_large(size)) {
+        bool is_zero = false;
+        void *block = allocate_entering(size, 0, &is_zero);
+        return block && !is_zero ? memset(block, 0, size) : block;
+    }
+    void *block = allocate_slow(size);
+    return block ? memset(block, 0, size) : NULL;
+}
+
+void *allocate_aligned(size_t size, size_t alignment) {
+    return alignment <= 8 ? allocate_slow(size) : allocate_entering(size, alignment, NULL);
 }
 
 static void release_large(void *block) {
@@ -221,17 +245,15 @@ PRIM_NOINLINE void release_slow(void *block) {
     release_slower(block, __builtin_return_address(0));
 }
 
-PRIM_NOINLINE void release_slower(void *block, const void *caller) {
+/* Returns the block's class, 0 if it is no block of ours that it could be. */
+static unsigned release_any(void *block) {
     struct thread_cache *cache = thread_cache_own();
     if (hardened_is_on() && hardened_release(cache, block)) {
-        return;
+        return CLASS_OF_8;
     }
     unsigned object_class = span_class_of(block);
     if (object_class == 0) {
-        if (block) {
-            foreign_release(block);
-        }
-        return;
+        return 0;
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
         see_free(block);
@@ -248,5 +270,19 @@ PRIM_NOINLINE void release_slower(void *block, const void *caller) {
         *(void **)block = NULL;
         slab_release(object_class, block);
     }
-    maintenance_consider(caller, object_class == CLASS_LARGE);
+    return object_class;
+}
+
+PRIM_NOINLINE void release_slower(void *block, const void *caller) {
+    if (PRIM_UNLIKELY(!thread_cache_enter())) {
+        reserve_defer(block);
+        return;
+    }
+    unsigned object_class = release_any(block);
+    thread_cache_leave();
+    if (object_class) {
+        maintenance_consider(caller, object_class == CLASS_LARGE);
+    } else if (block) {
+        foreign_release(block);
+    }
 }

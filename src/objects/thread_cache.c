@@ -8,6 +8,7 @@
 #include "objects/bin.h"
 #include "objects/hardened.h"
 #include "objects/maintenance.h"
+#include "objects/reserve.h"
 #include "objects/slab.h"
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
@@ -31,9 +32,9 @@ enum {
     PURGE_INTERVAL = 256,    /* slow events between looks at the clock; a power of two */
 };
 
-static struct thread_cache empty_cache; /* (const) all zero */
+struct thread_cache_none thread_cache_none;
 
-PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible = &empty_cache;
+PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible = &thread_cache_none.cache;
 
 /* NULL: none yet; EXITED: the thread's destructors have run. A thread without a cache has its marks
  * in the bits above that one. The other word of static TLS. */
@@ -145,18 +146,37 @@ static PRIM_NOINLINE void collect(struct thread_cache *cache) {
 
 static void show(struct thread_cache *cache) {
     bool is_hidden = options_see_every_call() || watcher_is_any() || cache->tag;
-    thread_cache_visible = is_hidden ? &empty_cache : cache;
+    thread_cache_visible = is_hidden ? &thread_cache_none.cache : cache;
 }
 
 void thread_cache_show(void) {
-    if (own_cache > NO_CACHE_LAST) {
+    if (own_cache > NO_CACHE_LAST && !thread_cache_is_inside()) {
         show(own_cache);
+    }
+}
+
+PRIM_COLD void thread_cache_nest(void) {
+    if (!thread_cache_enter()) {
+        thread_cache_visible = (struct thread_cache *)((uint64_t *)thread_cache_visible + 1);
+    }
+}
+
+void thread_cache_leave(void) {
+    PRIM_ASSERT(thread_cache_is_inside());
+    order_for_handlers();
+    struct thread_cache *outer = (struct thread_cache *)((uint64_t *)thread_cache_visible - 1);
+    if (outer == &thread_cache_none.cache && own_cache > NO_CACHE_LAST) {
+        show(own_cache); /* mallopt may have asked in another thread for every call to be seen */
+    } else {
+        thread_cache_visible = outer;
+    }
+    if (PRIM_UNLIKELY(load_relaxed(&reserve_deferred) != NULL) && !thread_cache_is_inside()) {
+        reserve_drain();
     }
 }
 
 void thread_cache_note_event(struct thread_cache *cache) {
     uint32_t events = ++cache->slow_events;
-    show(cache); /* mallopt may have asked in another thread for every call to be seen */
     if (PRIM_UNLIKELY(events % COLLECT_INTERVAL == 0)) {
         collect(cache);
         if (events % PURGE_INTERVAL == 0) {
@@ -283,6 +303,7 @@ static struct thread_cache *new_cache(void) {
 }
 
 static PRIM_NOINLINE struct thread_cache *make_cache(void) {
+    thread_cache_nest();
     lock_acquire(&caches.lock, LOCK_CACHES);
     struct thread_cache *cache = caches.unused;
     unsigned others = 0;
@@ -304,11 +325,14 @@ static PRIM_NOINLINE struct thread_cache *make_cache(void) {
     if (cache) {
         cache->marks = (uint8_t)((uintptr_t)own_cache >> 1);
         own_cache = cache;
-        show(cache);
-        if (caches.has_key) {
-            pthread_setspecific(caches.key, cache); /* may allocate: we are ready for it */
+        if (caches.has_key) { /* libc may allocate: we are ready for it */
+            struct thread_cache *visible = thread_cache_visible;
+            thread_cache_visible = &thread_cache_none.cache;
+            pthread_setspecific(caches.key, cache);
+            thread_cache_visible = visible;
         }
     }
+    thread_cache_leave();
     return cache;
 }
 
@@ -336,8 +360,8 @@ bool thread_cache_exchange_mark(unsigned mark, bool value) {
  * and work with the slabs directly, so nothing is left behind whatever the order. */
 static void end_thread(void *value) {
     struct thread_cache *cache = value;
+    thread_cache_nest();
     own_cache = EXITED;
-    thread_cache_visible = &empty_cache;
     thread_cache_flush(cache);
     cache->tag = 0;
     cache->tag_depth = 0;
@@ -349,6 +373,7 @@ static void end_thread(void *value) {
     if (load_relaxed(&caches.count) == 0) {
         maintenance_leave();
     }
+    thread_cache_leave();
 }
 
 void thread_cache_initialise(void) {
@@ -356,6 +381,7 @@ void thread_cache_initialise(void) {
 }
 
 void thread_cache_apply_options(void) {
+    thread_cache_nest();
     if (load_relaxed(&caches.count) > 1) {
         slab_initialise((unsigned)option_now(shards));
     }
@@ -365,8 +391,8 @@ void thread_cache_apply_options(void) {
             thread_cache_flush(own_cache);
         }
         thread_cache_fill_table(own_cache);
-        show(own_cache);
     }
+    thread_cache_leave();
 }
 
 /* The owner may be at work: each number is one that was true of late, and nothing relies on two of
@@ -408,11 +434,13 @@ static PRIM_UNWATCHED void poke(volatile struct thread_cache *cache) {
 }
 
 PRIM_COLD void thread_cache_poke(void) {
+    thread_cache_nest();
     lock_acquire(&caches.lock, LOCK_CACHES);
     for (struct thread_cache *cache = caches.active; cache; cache = cache->next) {
         poke(cache);
     }
     lock_release(&caches.lock, LOCK_CACHES);
+    thread_cache_leave();
 }
 
 void thread_cache_fork_prepare(void) {

@@ -11,6 +11,10 @@
  * one but options_see_every_call() or a tag in force (tag.h), `visible` is the empty cache: all
  * zero, never written.
  *
+ * While the thread is inside the slow door, or holds a lock elsewhere, `visible` lies within the
+ * empty cache, by so many words as it is deep inside: a signal handler's call then leaves the fast
+ * path, too, and sees that it must touch nothing (reserve.h).
+ *
  * Every class in use costs a page at least, and most processes are tiny. So the process's first
  * cache is young to begin with: its table rounds small sizes up to powers of two. The first
  * collection, after some dozens of slow events, ends that.
@@ -68,8 +72,38 @@ struct thread_cache {
     struct thread_cache *previous; /* (lock: CACHES) */
 };
 
+/* The empty cache, and as much behind it as `visible` may point into it. */
+struct thread_cache_none {
+    struct thread_cache cache;
+    uint64_t depths[32];
+};
+extern PRIM_HIDDEN struct thread_cache_none thread_cache_none; /* (const) all zero */
+
 /* What the fast paths use: the thread's cache, or the empty one. One word of static TLS. */
 extern PRIM_HIDDEN PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible;
+
+/* Whether the calling thread is inside already: then a signal handler makes this call. */
+PRIM_INLINE bool thread_cache_is_inside(void) {
+    uintptr_t depth = (uintptr_t)thread_cache_visible - (uintptr_t)&thread_cache_none;
+    return depth - 1 < sizeof thread_cache_none.depths;
+}
+
+/* Enters, unless the thread is inside already. */
+PRIM_INLINE bool thread_cache_enter(void) {
+    if (PRIM_UNLIKELY(thread_cache_is_inside())) {
+        return false;
+    }
+    thread_cache_visible =
+        (struct thread_cache *)((uintptr_t)&thread_cache_none + sizeof thread_cache_none.depths[0]);
+    order_for_handlers();
+    return true;
+}
+
+/* Enters, perhaps once more: for what must not be done in a signal handler that interrupted us. */
+void thread_cache_nest(void);
+
+/* Frees what handlers could not, unless the thread is inside still. */
+void thread_cache_leave(void);
 
 /* The calling thread's cache, made at the first call; NULL for a thread that is past its
  * destructors or when there is no memory: then work with the slabs directly. */

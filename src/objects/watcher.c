@@ -59,6 +59,7 @@ static watcher_link *link_to(const struct watcher *watcher) {
 }
 
 void watcher_register(struct watcher *watcher) {
+    thread_cache_nest();
     lock_acquire(&watchers_lock, LOCK_WATCHERS);
     watcher_link *place = link_to(watcher);
     const struct watcher *following = load_relaxed(place);
@@ -67,10 +68,11 @@ void watcher_register(struct watcher *watcher) {
         store_release(place, watcher); /* order pair: watchers */
     }
     lock_release(&watchers_lock, LOCK_WATCHERS);
-    thread_cache_show();
+    thread_cache_leave();
 }
 
 void watcher_unregister(struct watcher *watcher) {
+    thread_cache_nest();
     lock_acquire(&watchers_lock, LOCK_WATCHERS);
     watcher_link *place = link_to(watcher);
     if (load_relaxed(place) == watcher) {
@@ -79,13 +81,14 @@ void watcher_unregister(struct watcher *watcher) {
         store_release(place, is_last ? NULL : following); /* order pair: watchers */
     }
     lock_release(&watchers_lock, LOCK_WATCHERS);
-    thread_cache_show();
+    thread_cache_leave();
 }
 
-/* The last watcher may have left since the call was found to be watched. */
+/* The last watcher may have left since the call was found to be watched; and a signal handler may
+ * have interrupted one that holds a lock. */
 static const struct watcher *first(void) {
     const struct watcher *watcher = load_acquire(&watcher_first); /* order pair: watchers */
-    return watcher ? watcher : &plain;
+    return watcher && !thread_cache_is_inside() ? watcher : &plain;
 }
 
 void *watcher_allocate(const struct request *request) {

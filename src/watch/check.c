@@ -31,11 +31,13 @@ static _Atomic(check_handler *) fault_handler;        /* (atomic: hint) of mchec
 static uint64_t calls_until_look = LOOK_INTERVAL_MIN; /* (lock: CHECKS) */
 
 static void acquire(void) {
+    thread_cache_nest();
     lock_acquire(&checks_lock, LOCK_CHECKS);
 }
 
 static void release_lock(void) {
     lock_release(&checks_lock, LOCK_CHECKS);
+    thread_cache_leave();
 }
 
 static enum check_level level(void) {

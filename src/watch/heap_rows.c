@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "objects/arena_chunk.h"
+#include "objects/thread_cache.h"
 
 static void count_row(struct arena *arena, void *argument) {
     (void)arena;
@@ -66,8 +67,10 @@ PRIM_COLD void heap_rows_take(struct heap_rows *rows) {
 
 PRIM_COLD struct heap_row heap_row_of(struct arena *arena) {
     struct heap_row row;
+    thread_cache_nest();
     lock_acquire(&arena->lock, LOCK_ARENA);
     fill_row(&row, arena);
     lock_release(&arena->lock, LOCK_ARENA);
+    thread_cache_leave();
     return row;
 }

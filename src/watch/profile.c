@@ -8,6 +8,7 @@
 #include "base/print.h"
 #include "objects/sampler.h"
 #include "objects/tag.h"
+#include "objects/thread_cache.h"
 #include "os/lock.h"
 #include "os/machine.h"
 #include "os/output_file.h"
@@ -133,6 +134,12 @@ static void leave(void) {
         write_file(NULL, PROFILE_SIGNAL);
     }
     lock_release(&profile_lock, LOCK_PROFILE);
+    thread_cache_leave();
+}
+
+static void enter(void) {
+    thread_cache_nest();
+    lock_acquire(&profile_lock, LOCK_PROFILE);
 }
 
 /* The innermost frames are ours as long as they lie in this library; linked into the program, they
@@ -151,7 +158,7 @@ void profile_record(void *block, size_t size, double weight, const void *caller)
     unsigned own = own_frames(frames, count);
     unsigned label = caller ? thread_label_soon() : thread_label();
     count = count - own < SITE_FRAMES_MAX ? count - own : SITE_FRAMES_MAX;
-    lock_acquire(&profile_lock, LOCK_PROFILE);
+    enter();
     struct live_block live = {.address = (uintptr_t)block,
                               .site =
                                   site_find(&profile.sites, frames + own, count, label, tag_now()),
@@ -167,7 +174,7 @@ void profile_record(void *block, size_t size, double weight, const void *caller)
 }
 
 bool profile_forget(void *block) {
-    lock_acquire(&profile_lock, LOCK_PROFILE);
+    enter();
     bool was_known = heap_profile_end(&profile, (uintptr_t)block);
     write_if_due();
     leave();
@@ -179,7 +186,7 @@ static void end(void *block) {
 }
 
 PRIM_COLD void profile_ignore(const void *block) {
-    lock_acquire(&profile_lock, LOCK_PROFILE);
+    enter();
     struct live_block known;
     if (live_table_take(&profile.blocks, (uintptr_t)block, &known)) {
         known.is_ignored = true;
@@ -192,7 +199,7 @@ PRIM_COLD const struct live_table *profile_lock_blocks(void) {
     if (!load_relaxed(&is_known)) {
         return NULL;
     }
-    lock_acquire(&profile_lock, LOCK_PROFILE);
+    enter();
     return &profile.blocks;
 }
 
@@ -216,6 +223,7 @@ static void on_signal(int number) {
     store_relaxed(&is_file_wanted, true);
     if (lock_try_acquire_unranked(&profile_lock)) {
         lock_rank_entered(LOCK_PROFILE);
+        thread_cache_nest();
         leave();
     }
     errno = saved_errno;
@@ -229,7 +237,7 @@ static void find_own_module(void) {
 PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
     stack_prepare();
     find_own_module();
-    lock_acquire(&profile_lock, LOCK_PROFILE);
+    enter();
     settings = *wanted;
     heap_profile_start(&profile);
     file_number = 0;
@@ -241,6 +249,7 @@ PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
     process = process_id();
     store_relaxed(&is_known, true);
     lock_release(&profile_lock, LOCK_PROFILE);
+    thread_cache_leave();
     if (wanted->signal) {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
         sigaction(wanted->signal, &action, NULL);
@@ -262,7 +271,7 @@ PRIM_COLD void profile_stop(void) {
 PRIM_COLD bool profile_dump(const char *path) {
     bool is_done = false;
     if (load_relaxed(&is_known)) {
-        lock_acquire(&profile_lock, LOCK_PROFILE);
+        enter();
         is_done = write_file(path, PROFILE_CALL);
         leave();
     }
@@ -271,7 +280,7 @@ PRIM_COLD bool profile_dump(const char *path) {
 
 PRIM_COLD void profile_exit(void) {
     if (load_relaxed(&is_known)) {
-        lock_acquire(&profile_lock, LOCK_PROFILE);
+        enter();
         write_file(NULL, PROFILE_EXIT);
         leave();
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "objects/thread_cache.h"
 #include "os/memory.h"
 #include "settings/options.h"
 
@@ -64,7 +65,7 @@ PRIM_COLD bool report_write(enum report_form form, report_output *output, void *
         [REPORT_OPENMETRICS] = report_as_openmetrics,
     };
     enum { NEW_HEAPS = 64 }; /* that may be made before they are listed */
-    struct report *report = begin(output, context);
+    struct report *report = thread_cache_is_inside() ? NULL : begin(output, context);
     if (!report) {
         return false;
     }

@@ -208,16 +208,18 @@ static void take_process(struct snapshot *snapshot) {
 PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *classes,
                              struct heap_rows *heaps) {
     memset(snapshot, 0, sizeof *snapshot);
+    thread_cache_nest();
     take_classes(snapshot, classes);
     take_heaps(snapshot, heaps);
     take_extents(snapshot, classes);
     snapshot->metadata_bytes = metadata_mapped_bytes();
     snapshot->metadata_resident_bytes = metadata_resident() + span_resident_bytes();
+    snapshot->huge_unused_bytes = huge_waste_bytes();
+    thread_cache_leave();
     snapshot->held_bytes =
         snapshot->mapped_bytes - snapshot->clean_bytes + snapshot->metadata_bytes;
     snapshot->held_peak_bytes = load_relaxed(&limits.held_peak);
     snapshot->huge_bytes = load_relaxed(&huge_asked_bytes);
-    snapshot->huge_unused_bytes = huge_waste_bytes();
     snapshot->resident_bytes = snapshot->mapped_bytes - snapshot->clean_bytes -
                                snapshot->asleep_bytes - snapshot->untouched_bytes +
                                snapshot->metadata_resident_bytes;

@@ -172,13 +172,14 @@ void fill_pattern(void *block, size_t size, uint64_t tag) {
         memcpy(bytes + i * sizeof word, &word, sizeof word);
     }
     uint64_t last = pattern_word(tag, words);
+    if (size % sizeof last == 0) return; /* the block may be NULL */
     memcpy(bytes + words * sizeof last, &last, size % sizeof last);
 }
 
 size_t check_pattern(const void *block, size_t size, uint64_t tag) {
     const unsigned char *bytes = block;
     size_t words = size / sizeof(uint64_t);
-    for (size_t i = 0; i <= words; i++) {
+    for (size_t i = 0; i * sizeof(uint64_t) < size; i++) {
         uint64_t word = pattern_word(tag, i);
         size_t length = i < words ? sizeof word : size % sizeof word;
         if (memcmp(bytes + i * sizeof word, &word, length) != 0) {

@@ -1,6 +1,7 @@
 """Forks with many threads, signals, stacks that are walked, cancellation, clocks."""
 
 import os
+import platform
 import re
 
 import pytest
@@ -34,6 +35,26 @@ def test_t46_profiled_in_a_signal_storm(preload, harness, fixtures, each_library
     changes = {"PRIMALLOC_PROFILE": str(harness.directory / "profile"),
                "PRIMALLOC_PROFILE_RATE": "1"}
     assert preload(each_library, fixtures("behave.c"), "storm", **changes).stdout == b"good\n"
+
+
+@pytest.mark.parametrize("words, setting", [
+    (["61", "report"], {}),
+    (["67", "threads"], {}),
+    (["97", "keep", "report"], {"PRIMALLOC_STATS": "full"}),
+    pytest.param(["211", "keep", "threads"], {"PRIMALLOC_HARDENED": "1"}, marks=pytest.mark.prove),
+])
+def test_t46_interrupted_everywhere(preload, fixtures, library, words, setting):
+    """Single-stepped: a handler that allocates, frees and asks for statistics, at every so many
+    instructions inside the library. Where it keeps blocks, no call takes the fast path."""
+    if platform.machine() != "x86_64":
+        pytest.skip("steps and traps are those of x86-64")
+    program = fixtures("interrupted.c")
+    result = preload(library, program, *words, timeout=300, **setting)
+    assert result.stdout.endswith(b" interruptions\ngood\n"), result.stderr[-500:]
+    assert int(result.stdout.split()[0]) > 500
+    if "report" in words:
+        assert b"no statistics from within an interrupted call" in result.stderr
+        assert b"live_bytes" in result.stderr
 
 
 def test_t48_stacks_while_libraries_come_and_go(preload, harness, fixtures, each_library):

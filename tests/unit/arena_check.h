@@ -17,7 +17,7 @@ static size_t slices_settled(void) {
 }
 
 static void *take(struct arena *arena, size_t size) {
-    return arena_allocate(arena, (struct arena_request){.size = size}, NULL);
+    return arena_allocate_entering(arena, (struct arena_request){.size = size}, NULL);
 }
 
 /* Every granule of a chunk belongs to its head, to one block, or was never carved; every free block

@@ -36,7 +36,7 @@ static void step(struct random *random) {
     if (!slot->block) {
         struct arena_request request = {size, (size_t)1 << random_below(random, 15),
                                         random_below(random, 4) ? 0 : random_below(random, 5000)};
-        unsigned char *block = arena_allocate(model[chosen], request, NULL);
+        unsigned char *block = arena_allocate_entering(model[chosen], request, NULL);
         assert_non_null(block);
         assert_int_equal(((uintptr_t)block + request.offset) % request.alignment, 0);
         fill_slot(index, block, size, chosen);

@@ -43,7 +43,7 @@ static void test_first_block_of_any_size(void **state) {
             for (size_t alignment = 16; alignment <= ARENA_ALIGNMENT_MAX; alignment *= 4) {
                 struct arena *arena = arena_create();
                 struct arena_request request = {size_classes[i].size + more, alignment, 0};
-                assert_non_null(arena_allocate(arena, request, NULL));
+                assert_non_null(arena_allocate_entering(arena, request, NULL));
                 check_arena(arena);
                 arena_destroy(arena);
             }
@@ -77,7 +77,8 @@ static void test_zero(void **state) {
     (void)state;
     bool is_zero = false;
     struct arena *arena = arena_create();
-    unsigned char *large = arena_allocate(arena, (struct arena_request){.size = 1 << 20}, &is_zero);
+    unsigned char *large =
+        arena_allocate_entering(arena, (struct arena_request){.size = 1 << 20}, &is_zero);
     assert_non_null(large);
     if (is_zero) {
         for (size_t i = 0; i < 1 << 20; i++) {
@@ -95,7 +96,7 @@ static void test_alignment_and_offset(void **state) {
         for (size_t i = 0; i < ARRAY_LENGTH(offsets); i++) {
             for (size_t size = 0; size < 40000; size = size * 5 + 7) {
                 struct arena_request request = {size, alignment, offsets[i]};
-                char *block = arena_allocate(arena, request, NULL);
+                char *block = arena_allocate_entering(arena, request, NULL);
                 assert_non_null(block);
                 assert_int_equal(((uintptr_t)block + offsets[i]) % alignment, 0);
                 assert_true(usable_size(block) >= size);
@@ -120,7 +121,7 @@ static void test_impossible(void **state) {
         assert_null(take(arena, sizes[i]));
         assert_int_equal(errno, ENOMEM);
         struct arena_request request = {sizes[i], (size_t)1 << 62, 1};
-        assert_null(arena_allocate(arena, request, NULL));
+        assert_null(arena_allocate_entering(arena, request, NULL));
     }
     check_arena(arena);
     arena_destroy(arena);

@@ -219,7 +219,8 @@ static void test_balance_with_heaps(void **state) {
         size_t blocks = i % 40 ? i : 20000 + 100 * i;
         for (size_t j = 0; j < blocks; j++) {
             size_t size = random_below(&random, j % 400 ? 2000 : 100000) + 1;
-            void *block = arena_allocate(heaps[i], (struct arena_request){.size = size}, NULL);
+            void *block =
+                arena_allocate_entering(heaps[i], (struct arena_request){.size = size}, NULL);
             assert_non_null(block);
             memset(block, 1, usable_size(block));
             live += usable_size(block);
@@ -296,7 +297,7 @@ static void test_calls_of_heaps(void **state) {
     thread_cache_apply_options();
     struct arena *heap = arena_create();
     for (size_t size = 1; size < large_size; size *= 2) {
-        void *block = arena_allocate(heap, (struct arena_request){.size = size}, NULL);
+        void *block = arena_allocate_entering(heap, (struct arena_request){.size = size}, NULL);
         block = reallocate(block, 3 * size);
         if (size % 3 == 1) {
             release(block);
