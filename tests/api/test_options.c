@@ -27,8 +27,8 @@ static void expect_text(const char *name, const char *expected) {
 static void test_get(void **state) {
     (void)state;
     uint64_t value = 7;
-    assert_true(value_of("cache_total") == 64 << 20);
-    assert_true(value_of("Cache_Total") == 64 << 20);
+    assert_true(value_of("cache_total") == 128 << 20);
+    assert_true(value_of("Cache_Total") == 128 << 20);
     expect_text("cache_total", "64 MiB");
     expect_text("purge_delay", "500 ms");
     expect_text("thp", "auto");
@@ -78,7 +78,7 @@ static void test_set_refuses(void **state) {
     expect_refusal(prim_option_set("cache_total", 1), EINVAL);
     expect_refusal(prim_option_set_text("stats_output", "/tmp/x"), EPERM);
     expect_refusal(prim_option_set("stats_output", 1), EINVAL);
-    assert_true(value_of("cache_total") == 64 << 20);
+    assert_true(value_of("cache_total") == 128 << 20);
 }
 
 static void test_set_takes_effect(void **state) {

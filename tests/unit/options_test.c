@@ -295,7 +295,7 @@ static void print_settings(const void *argument) {
 static void test_settings_tell_their_sources(void **state) {
     (void)state;
     static const char *const lines[] = {
-        "\n  cache_total     64 MiB     default\n",
+        "\n  cache_total     128 MiB    default\n",
         "\n  shards          3 shards   PRIMALLOC_SHARDS\n",
         "\n  purge_delay     2 s        PRIMALLOC_OPTIONS\n",
         "\n  stats_output    /tmp/x     PRIMALLOC_OPTIONS\n",
