@@ -81,7 +81,7 @@ def test_verbose_tells_each_value_and_its_source(knobs):
     assert settings["top_pad"] == ("2 MiB", "PRIMALLOC_TOP_PAD")
     assert settings["mmap_max"] == ("16", "GLIBC_TUNABLES")
     assert settings["purge_delay"] == ("2 s", "PRIMALLOC_OPTIONS")
-    assert settings["cache_total"] == ("64 MiB", "default")
+    assert settings["cache_total"] == ("128 MiB", "default")
 
 
 def test_garbage_is_ignored_and_told_of_on_demand(knobs):

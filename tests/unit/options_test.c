@@ -329,9 +329,9 @@ static void test_help(void **state) {
         snprintf(name, sizeof name, "  %s ", rows[i].name);
         CHECK(strstr(errors, name), "help does not tell of %s", rows[i].name);
     }
-    assert_non_null(strstr(errors, " 64 MiB "));
+    assert_non_null(strstr(errors, " 128 MiB "));
     assert_non_null(strstr(errors, " auto, always or never "));
-    assert_null(strstr(errors, "67108864"));
+    assert_null(strstr(errors, "134217728"));
     char *end;
     for (char *line = strtok_r(errors, "\n", &end); line; line = strtok_r(NULL, "\n", &end)) {
         CHECK(strlen(line) <= 136, "wide: %s", line);
