@@ -57,14 +57,17 @@ bool output_file_close(struct output_file *file) {
     return is_done;
 }
 
-bool output_file_is_newer(const char *path, uint64_t time_ns) {
+struct output_mark output_file_mark(const char *path) {
     struct stat status;
+    struct output_mark mark = {0, 0};
     int saved_errno = errno;
-    bool is_newer =
-        stat(path, &status) == 0 &&
-        (uint64_t)status.st_mtim.tv_sec * 1000000000 + (uint64_t)status.st_mtim.tv_nsec > time_ns;
+    if (stat(path, &status) == 0) {
+        mark.inode = status.st_ino;
+        mark.time_ns =
+            (uint64_t)status.st_mtim.tv_sec * 1000000000 + (uint64_t)status.st_mtim.tv_nsec;
+    }
     errno = saved_errno;
-    return is_newer;
+    return mark;
 }
 
 bool output_link_target(const char *path, char *target, size_t size) {

@@ -23,8 +23,14 @@ void output_file_write(struct output_file *file, const void *bytes, size_t size)
 /* Gives the file its name; false, and there is no such file, if anything went wrong. */
 bool output_file_close(struct output_file *file);
 
-/* Whether there is such a file, written after this time of day (nanoseconds since 1970). */
-bool output_file_is_newer(const char *path, uint64_t time_ns);
+/* Which file has a name at the moment: each file that is written as above is another one. The
+ * clock cannot tell, because a file's time is that of the last tick. */
+struct output_mark {
+    uint64_t inode; /* 0: there is no file */
+    uint64_t time_ns;
+};
+
+struct output_mark output_file_mark(const char *path);
 
 /* What a symbolic link leads to, terminated; false if it is none, or does not fit. */
 bool output_link_target(const char *path, char *target, size_t size);

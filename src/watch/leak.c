@@ -63,6 +63,20 @@ static void complain(const char *what, const char *path) {
     process_write_error(line, out.length);
 }
 
+/* Each check of a process writes its file anew; that of another process stays. */
+static bool write_report(const struct leak_report *report) {
+    static _Atomic unsigned writer; /* (atomic: hint) the process that wrote the file */
+    char path[OUTPUT_PATH_SIZE];
+    profile_name_leaks(path, options.leak_report, load_relaxed(&writer) == process_id());
+    bool is_written = leak_report_write(report, path);
+    if (is_written) {
+        store_relaxed(&writer, process_id());
+    } else {
+        complain("write", path);
+    }
+    return is_written;
+}
+
 static int64_t tell(struct leak_graph *graph, bool are_threads_missed) {
     struct leak_report report;
     pass_over(graph);
@@ -74,10 +88,7 @@ static int64_t tell(struct leak_graph *graph, bool are_threads_missed) {
         return -1;
     }
     report.are_threads_missed = are_threads_missed;
-    bool is_in_file = options.leak_report && leak_report_write(&report, options.leak_report);
-    if (options.leak_report && !is_in_file) {
-        complain("write", options.leak_report);
-    }
+    bool is_in_file = options.leak_report && write_report(&report);
     leak_report_print(&report, !is_in_file);
     int64_t leaked = (int64_t)report.leaked.objects;
     leak_report_end(&report);

@@ -11,8 +11,8 @@
 #include "objects/thread_cache.h"
 #include "os/lock.h"
 #include "os/machine.h"
-#include "os/output_file.h"
 #include "os/process.h"
+#include "settings/options.h"
 #include "watch/profile_exact.h"
 #include "watch/profile_write.h"
 #include "watch/stack.h"
@@ -30,8 +30,9 @@ static double next_bytes;                /* (lock: PROFILE) allocated when the n
 static uint64_t next_us;                 /* (lock: PROFILE) the same by the clock */
 static uint64_t next_look;               /* (lock: PROFILE) ticks, when the clock is read again */
 static double peak_written;              /* (lock: PROFILE) bytes at the peak of the last file */
-static uint64_t start_ns;                /* (lock: PROFILE) time of day */
 static unsigned process;                 /* (lock: PROFILE) that began the profile */
+static struct output_mark old_profile;   /* (lock: PROFILE) what had the profile's name then */
+static struct output_mark old_report;    /* (lock: PROFILE) and that of the report of leaks */
 static unsigned own_module;              /* (const after the first start) 0: linked in */
 
 /* Text in which %p stands for the process's number. */
@@ -46,35 +47,44 @@ static void print_path(struct print *out, const char *text, size_t length) {
     }
 }
 
-/* Whether the file's plain name may be another process's. */
-static bool is_shared_name(bool is_last) {
-    return !strstr(settings.path, "%p") &&
-           (process != process_id() || (is_last && output_file_is_newer(settings.path, start_ns)));
+/* Whether the plain name may be another process's: in a fork's child, or if another file has it
+ * than when we started. NULL: none of ours is going to have it. */
+static bool is_shared_name(const char *given, const struct output_mark *old) {
+    if (strstr(given, "%p")) {
+        return false;
+    }
+    struct output_mark now = output_file_mark(old ? given : "");
+    return process != process_id() ||
+           (old && now.inode && (now.inode != old->inode || now.time_ns != old->time_ns));
 }
 
-/* "DIR/NAME.pb.gz" to "DIR/NAME.1234.0001.pb.gz": with the process's number in a fork's child, or
- * if another process wrote the file meanwhile, and with the file's number unless it is the last. */
-static void name_file(char path[OUTPUT_PATH_SIZE], bool is_last) {
-    const char *given = settings.path;
+/* "DIR/NAME.pb.gz" to "DIR/NAME.1234.0001.pb.gz": with the process's number where the name is
+ * shared, and with the file's number where there is one. */
+static void name_file(char path[OUTPUT_PATH_SIZE], const char *given, bool is_shared,
+                      const unsigned *number) {
     const char *slash = strrchr(given, '/');
     const char *dot = strrchr(given, '.');
     const char *compound = strstr(slash ? slash : given, ".pb.gz");
     const char *end = compound ? compound : dot && dot > slash ? dot : given + strlen(given);
     struct print out = print_to(path, OUTPUT_PATH_SIZE - 1);
     print_path(&out, given, (size_t)(end - given));
-    if (is_shared_name(is_last)) {
+    if (is_shared) {
         print_text(&out, ".");
         print_decimal(&out, process_id());
     }
-    if (!is_last) {
+    if (number) {
         print_text(&out, ".");
-        for (unsigned unit = 1000; unit > file_number && unit > 1; unit /= 10) {
+        for (unsigned unit = 1000; unit > *number && unit > 1; unit /= 10) {
             print_text(&out, "0");
         }
-        print_decimal(&out, file_number);
+        print_decimal(&out, *number);
     }
     print_path(&out, end, strlen(end));
     path[out.length] = '\0';
+}
+
+PRIM_COLD void profile_name_leaks(char path[OUTPUT_PATH_SIZE], const char *given, bool is_ours) {
+    name_file(path, given, is_shared_name(given, is_ours ? NULL : &old_report), NULL);
 }
 
 static void complain(const char *path) {
@@ -93,7 +103,9 @@ static PRIM_COLD bool write_file(const char *path, enum profile_event event) {
         if (!settings.path[0]) {
             return false;
         }
-        name_file(name, event == PROFILE_EXIT);
+        bool is_last = event == PROFILE_EXIT;
+        name_file(name, settings.path, is_shared_name(settings.path, is_last ? &old_profile : NULL),
+                  is_last ? NULL : &file_number);
         path = name;
     }
     heap_profile_calibrate(&profile);
@@ -245,8 +257,9 @@ PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
     next_us = profile.start_us + settings.seconds * 1000000;
     next_look = 0;
     peak_written = 0;
-    start_ns = machine_time_ns();
     process = process_id();
+    old_profile = output_file_mark(settings.path);
+    old_report = output_file_mark(options.leak_report ? options.leak_report : "");
     store_relaxed(&is_known, true);
     lock_release(&profile_lock, LOCK_PROFILE);
     thread_cache_leave();

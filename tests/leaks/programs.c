@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct node {
@@ -262,6 +263,17 @@ __attribute__((noinline)) static void run(const char *name) {
     }
 }
 
+/* This program, started again, loses a list; then we lose one node. */
+static void run_with_another(const char *program) {
+    pid_t child = fork();
+    if (child == 0) {
+        execl(program, program, "list_lost", NULL);
+        _exit(127);
+    }
+    waitpid(child, NULL, 0);
+    make(NULL);
+}
+
 int main(int count, char **arguments) {
     if (count < 2) {
         for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -269,7 +281,11 @@ int main(int count, char **arguments) {
         }
         return 0;
     }
-    run(arguments[1]);
+    if (strcmp(arguments[1], "with_another") == 0) {
+        run_with_another(arguments[0]);
+    } else {
+        run(arguments[1]);
+    }
     forget();
     return 0;
 }

@@ -131,6 +131,22 @@ def test_the_reports_file(harness, check):
     assert re.fullmatch(r"\d+ \d+", report.facts["reachable"])
 
 
+def reports(directory, pattern):
+    """The reports that match, each as (process, leaked bytes with what they hold)."""
+    found = [pprof.Profile(path) for path in directory.glob(pattern)]
+    return sorted((int(report.facts["program"].split()[0]),
+                   report.total("leaked_space") + report.total("held_space")) for report in found)
+
+
+@pytest.mark.parametrize("name", ["leaks.pb.gz", "%p.leaks.pb.gz"])
+def test_each_process_keeps_its_report(harness, check, name):
+    """A program that was started leaks, and then the one that started it."""
+    check("with_another", PRIMALLOC_LEAK_REPORT=str(harness.directory / name))
+    found = reports(harness.directory, "*leaks*.pb.gz")
+    assert sorted(size for _, size in found) == [48, 240], found
+    assert len({process for process, _ in found}) == 2
+
+
 def test_programs_that_ask_for_themselves(harness, fixtures):
     program = fixtures("leak_calls.c")
     settings = {"PRIMALLOC_LEAK_CHECK": "normal"}

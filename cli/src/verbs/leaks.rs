@@ -79,12 +79,13 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
         None => None,
     };
     let directory = TemporaryDirectory::new()?;
-    let file = directory.path().join("leaks.pb.gz");
+    // Each process has its own; which is the program's tells its number.
+    let files = directory.path().join("%p.pb.gz");
     let level = arguments.level.to_possible_value().context("every level has a name")?;
     let is_quiet = arguments.page.has_output();
     let (pid, outcome) = run_with(&arguments.program, |command| {
         command.env("PRIMALLOC_LEAK_CHECK", level.get_name());
-        command.env("PRIMALLOC_LEAK_REPORT", &file);
+        command.env("PRIMALLOC_LEAK_REPORT", &files);
         // The status is ours to choose, once the report is read.
         command.env("PRIMALLOC_LEAK_EXIT", "0");
         if let Some(path) = &suppressions {
@@ -92,13 +93,26 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
         }
         if is_quiet { keep_output_free(command) } else { Ok(()) }
     })?;
-    if !file.exists() {
+    let mut written = reports_in(directory.path())?;
+    let own = directory.path().join(format!("{pid}.pb.gz"));
+    if own.exists() {
+        written.retain(|path| *path != own);
+        written.push(own);
+    }
+    let Some(file) = written.pop() else {
         anstream::eprintln!(
             "primalloc: the program has written no report of leaks: it ended by a signal or by \
              _exit, or this library has no leak checker"
         );
         drop(directory);
         return Ok(outcome.imitate_failure());
+    };
+    if !written.is_empty() {
+        anstream::eprintln!(
+            "primalloc: {} of processes that it started are not shown; PRIMALLOC_LEAK_REPORT \
+             keeps them",
+            written.len()
+        );
     }
     if let Some(kept) = &arguments.keep {
         std::fs::copy(&file, kept)
@@ -113,6 +127,19 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
         }
         _ => Ok(outcome.imitate()),
     }
+}
+
+/// The reports that processes left, the oldest first.
+fn reports_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().ends_with(".pb.gz") {
+            found.push((entry.metadata()?.modified()?, entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
 /// Shows what has leaked, and says how many blocks.
