@@ -37,8 +37,9 @@ void profile_unlock_blocks(void);
 /* Leading frames of a site that are the library's own, and what its addresses belong to. */
 unsigned profile_own_module(void);
 
-/* Names the file for the leaks that this process found: the given name, in which %p is the process's
- * number, or with that number where the file may be another process's. is_ours: we wrote it. */
+/* Names the file for the leaks that this process found: the given name, in which %p stands for the
+ * process's number, or with that number where another process may have written the file. is_ours:
+ * we wrote it. */
 void profile_name_leaks(char path[OUTPUT_PATH_SIZE], const char *given, bool is_ours);
 
 /* At the end of the process. */
