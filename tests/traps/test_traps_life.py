@@ -51,7 +51,7 @@ def test_t46_interrupted_everywhere(preload, fixtures, library, words, setting):
     program = fixtures("interrupted.c")
     result = preload(library, program, *words, timeout=300, **setting)
     assert result.stdout.endswith(b" interruptions\ngood\n"), result.stderr[-500:]
-    assert int(result.stdout.split()[0]) > 500
+    assert int(result.stdout.split()[0]) > 100
     if "report" in words:
         assert b"no statistics from within an interrupted call" in result.stderr
         assert b"live_bytes" in result.stderr
