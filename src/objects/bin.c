@@ -7,12 +7,11 @@
 enum {
     CAPACITY_START_SIZE = 1024,        /* bytes a bin may hold at first */
     CAPACITY_START_MAX = 16,           /* blocks */
-    CAPACITY_SMALL_SIZE = 16 * 1024,   /* bytes a bin of blocks up to 4 KiB may grow to */
+    CAPACITY_SMALL_SIZE = 16 * 1024,   /* bytes a bin of small blocks may grow to */
     CAPACITY_FEW_SIZE = 64 * 1024,     /* the same while all bins together hold no more than ... */
     FEW_BINS_SIZE = 128 * 1024,        /* ... this: a program of few sizes */
     CAPACITY_MEDIUM_SIZE = 256 * 1024, /* bytes a bin of greater blocks may grow to */
     CAPACITY_MAX = 1024,               /* blocks a bin may grow to */
-    REFILL_GROWTH_SIZE = 4096,         /* bins of greater blocks grow when they run over only */
 };
 
 static unsigned capacity_limit(const struct thread_cache *cache, unsigned object_class) {
@@ -22,7 +21,7 @@ static unsigned capacity_limit(const struct thread_cache *cache, unsigned object
     if (cache->is_sampling) { /* half of a bin's blocks are in the one that malloc takes from */
         small_bytes *= 4;
     }
-    size_t bytes = size <= 4096 ? small_bytes : CAPACITY_MEDIUM_SIZE;
+    size_t bytes = size <= REFILL_GROWTH_SIZE ? small_bytes : CAPACITY_MEDIUM_SIZE;
     size_t most = size <= options.cache_max ? options.cache_count / 2 : 0; /* head and spare */
     return (unsigned)bits_min(bits_max(bytes / size, 1), bits_min(most, CAPACITY_MAX));
 }

@@ -6,6 +6,9 @@
 
 #include "objects/thread_cache.h"
 
+/* Bins of greater blocks may hold more, and grow when they run over only. */
+enum { REFILL_GROWTH_SIZE = 4096 };
+
 PRIM_INLINE void bin_mark(uint64_t *bits, unsigned index) {
     bits[index / 64] |= (uint64_t)1 << (index % 64);
 }

@@ -22,7 +22,6 @@
 enum {
     CAPACITY_IDLE_SIZE = 16 * 1024, /* bytes a bin of greater blocks keeps if only freed to */
     ONLY_FREED_SIZE = 512 * 1024,   /* bytes of a class freed in a row that make us think so */
-    REFILL_GROWTH_SIZE = 4096,      /* bins of greater blocks grow when they run over only */
     COLLECT_INTERVAL = 64,          /* slow events between collections; a power of two */
     COLLECT_CLASSES = 8,            /* bins visited by one collection */
     BUDGET_START = 16 << 10,        /* bytes that a new thread's bins may hold ... */

@@ -114,7 +114,7 @@ static bool is_block(uintptr_t address) {
 }
 
 static bool knows_libc(void) {
-    if (!load_relaxed(&libc_release)) {
+    if (!load_relaxed(&libc_release) || !load_relaxed(&libc_reallocate)) {
         store_relaxed(&libc_reallocate, (reallocate_function *)dlsym(RTLD_NEXT, "__libc_realloc"));
         store_relaxed(&libc_release, (release_function *)dlsym(RTLD_NEXT, "__libc_free"));
     }

@@ -83,10 +83,6 @@ static void name_file(char path[OUTPUT_PATH_SIZE], const char *given, bool is_sh
     path[out.length] = '\0';
 }
 
-PRIM_COLD void profile_name_leaks(char path[OUTPUT_PATH_SIZE], const char *given, bool is_ours) {
-    name_file(path, given, is_shared_name(given, is_ours ? NULL : &old_report), NULL);
-}
-
 static void complain(const char *path) {
     char line[OUTPUT_PATH_SIZE + 64];
     struct print out = print_to(line, sizeof line);
@@ -152,6 +148,12 @@ static void leave(void) {
 static void enter(void) {
     thread_cache_nest();
     lock_acquire(&profile_lock, LOCK_PROFILE);
+}
+
+PRIM_COLD void profile_name_leaks(char path[OUTPUT_PATH_SIZE], const char *given, bool is_ours) {
+    enter();
+    name_file(path, given, is_shared_name(given, is_ours ? NULL : &old_report), NULL);
+    leave();
 }
 
 /* The innermost frames are ours as long as they lie in this library; linked into the program, they
