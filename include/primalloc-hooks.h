@@ -20,9 +20,13 @@ extern void (*volatile __free_hook)(void *block, const void *caller);
 /* Called once, when the library starts, if the program defines it. */
 extern void (*volatile __malloc_initialize_hook)(void);
 
-/* Tells a library that is linked statically that its hooks are used. */
-extern char prim_hooks_are_used;
-__attribute__((weak)) char prim_hooks_are_used = 1;
+/* So that they are called from the first one on, even in a library that dlopen loads. */
+__attribute__((weak)) void __malloc_hooks_are_used(void);
+__attribute__((constructor)) static void prim_hooks_tell(void) {
+    if (__malloc_hooks_are_used) {
+        __malloc_hooks_are_used();
+    }
+}
 
 #ifdef __cplusplus
 }

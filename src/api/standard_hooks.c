@@ -1,10 +1,12 @@
 /* standard_hooks.c - __malloc_hook and its relatives, as glibc before 2.34 had them.
  *
  * A program that references any of them gets a watcher that calls what they hold; any other program
- * gets none, and pays nothing. Who references them is found out once, in our constructor: a
- * program's own copy makes the address differ from ours; a library's reference stands in its table
- * of dynamic symbols; a static program that includes primalloc-hooks.h says so by a symbol. What is
- * loaded later, by dlopen, is not looked at.
+ * gets none. Who is there at the start is found out in our constructor: a program's own copy makes
+ * the address differ from ours, a library's reference stands in its table of dynamic symbols. What
+ * includes primalloc-hooks.h says so itself, whenever it is loaded. Of a library that was loaded
+ * later and says nothing we learn when a malloc that the fast path does not serve finds
+ * __malloc_hook set. To ask the loader would take a lock of its, which another thread may hold
+ * while it waits for the caller.
  *
  * They are no more thread-safe than they ever were. A hook that calls malloc itself first puts the
  * old one back, as the manual has it. */
@@ -32,9 +34,6 @@ HOOK realloc_hook *volatile __realloc_hook;
 HOOK memalign_hook *volatile __memalign_hook;
 HOOK free_hook *volatile __free_hook;
 HOOK void (*volatile __malloc_initialize_hook)(void);
-
-/* Defined by primalloc-hooks.h in the program that includes it. */
-extern char prim_hooks_are_used __attribute__((weak));
 
 static void *hooked_allocate(const struct watcher *self, const struct request *request) {
     malloc_hook *plain = __malloc_hook;
@@ -73,6 +72,15 @@ static struct watcher hooks = {
     hooked_allocate, hooked_reallocate, hooked_release, hooked_usable_size, RANK_HOOKS, NULL,
 };
 
+/* At a process's start libc's strcmp would cost more to find than it saves. */
+static bool is_equal(const char *first, const char *second) {
+    while (*first && *first == *second) {
+        first++;
+        second++;
+    }
+    return *first == *second;
+}
+
 static bool is_hook(const char *name) {
     static const char names[][28] = {"__malloc_hook", "__realloc_hook", "__memalign_hook",
                                      "__free_hook", "__malloc_initialize_hook"};
@@ -80,7 +88,7 @@ static bool is_hook(const char *name) {
         return false;
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(name, names[i]) == 0) {
+        if (is_equal(name, names[i])) {
             return true;
         }
     }
@@ -92,7 +100,9 @@ static const void *address_in(const struct dl_phdr_info *info, ElfW(Addr) value)
     return (const void *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
 }
 
-/* Symbols that are not defined stand before those that the hash table knows. */
+#pragma weak _DYNAMIC /* a static program has none */
+
+/* Symbols that are not defined stand before those that the hash table knows; most are functions. */
 static int references_hook(struct dl_phdr_info *info, size_t size, void *context) {
     const ElfW(Dyn) *entry = NULL;
     const ElfW(Sym) *symbols = NULL;
@@ -105,14 +115,18 @@ static int references_hook(struct dl_phdr_info *info, size_t size, void *context
             entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
         }
     }
-    for (; entry && entry->d_tag != DT_NULL; entry++) {
+    if (!entry || entry == _DYNAMIC) {
+        return 0; /* we are no user of theirs */
+    }
+    for (; entry->d_tag != DT_NULL; entry++) {
         symbols = entry->d_tag == DT_SYMTAB ? address_in(info, entry->d_un.d_ptr) : symbols;
         text = entry->d_tag == DT_STRTAB ? address_in(info, entry->d_un.d_ptr) : text;
         hash = entry->d_tag == DT_GNU_HASH ? address_in(info, entry->d_un.d_ptr) : hash;
     }
     uint32_t count = symbols && text && hash ? hash[1] : 0;
     for (uint32_t i = 1; i < count; i++) {
-        if (symbols[i].st_shndx == SHN_UNDEF && is_hook(text + symbols[i].st_name)) {
+        if ((symbols[i].st_info & 0xf) != STT_FUNC && symbols[i].st_shndx == SHN_UNDEF &&
+            is_hook(text + symbols[i].st_name)) {
             return 1;
         }
     }
@@ -137,11 +151,25 @@ static bool has_copy(void) {
            (void *)&__malloc_initialize_hook != (void *)&prim_internal_own__malloc_initialize_hook;
 }
 
+void __malloc_hooks_are_used(void);
+
+/* Called by what includes primalloc-hooks.h. */
+PRIM_EXPORT void __malloc_hooks_are_used(void) {
+    static _Atomic bool is_initialised; /* (atomic: hint) */
+    void (*initialise)(void) = __malloc_initialize_hook;
+    watcher_register(&hooks);
+    if (initialise && !exchange_acquire(&is_initialised, true)) {
+        initialise();
+    }
+}
+
 __attribute__((constructor(102))) static void look_for_hooks(void) {
-    if (has_copy() || &prim_hooks_are_used || dl_iterate_phdr(references_hook, NULL)) {
-        watcher_register(&hooks);
-        if (__malloc_initialize_hook) {
-            __malloc_initialize_hook();
-        }
+    if (has_copy() || dl_iterate_phdr(references_hook, NULL)) {
+        __malloc_hooks_are_used();
+    } else {
+        static const struct watcher_wish wish = {
+            (const volatile watcher_word *)&prim_internal_own__malloc_hook,
+            __malloc_hooks_are_used};
+        store_release(&watcher_wish, &wish); /* order pair: wish */
     }
 }

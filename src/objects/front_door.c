@@ -33,12 +33,23 @@ static PRIM_COLD void release_watched(void *block, size_t stated_size, size_t al
     watcher_release(block, &request);
 }
 
+/* Not in a signal handler that may have interrupted the granting. */
+static PRIM_COLD void *malloc_wished(size_t size, const void *caller) {
+    if (!thread_cache_is_inside()) {
+        load_acquire(&watcher_wish)->grant(); /* order pair: wish */
+    }
+    return front_allocate(size, 0, CALL_MALLOC, caller);
+}
+
 static PRIM_NOINLINE void *malloc_slower(size_t size) {
     if (hardened_here()) {
         return hardened_malloc(size, thread_cache_visible);
     }
     if (PRIM_UNLIKELY(watcher_is_any())) {
         return allocate_watched(size, 0, CALL_MALLOC, __builtin_return_address(0));
+    }
+    if (PRIM_UNLIKELY(watcher_is_wished())) {
+        return malloc_wished(size, __builtin_return_address(0));
     }
     return allocate_slower(size);
 }

@@ -13,6 +13,10 @@ static struct lock watchers_lock;
 
 _Atomic(const struct watcher *) watcher_first;
 
+static const watcher_word nobody;
+static const struct watcher_wish no_wish = {&nobody, NULL};
+_Atomic(const struct watcher_wish *) watcher_wish = &no_wish;
+
 static void *plain_allocate(const struct watcher *self, const struct request *request) {
     (void)self;
     if (request->alignment) {

@@ -71,6 +71,19 @@ PRIM_INLINE bool watcher_is_any(void) {
     return load_relaxed(&watcher_first) != NULL;
 }
 
+/* A pointer of somebody's who says no more than by setting it that there is to be a watcher, which
+ * the grant then registers; calls of malloc that the fast path does not serve look at it. */
+typedef uintptr_t __attribute__((may_alias)) watcher_word;
+struct watcher_wish {
+    const volatile watcher_word *word; /* (const) */
+    void (*grant)(void);               /* (const) */
+};
+extern PRIM_HIDDEN _Atomic(const struct watcher_wish *) watcher_wish; /* (atomic: wish) */
+
+PRIM_INLINE bool watcher_is_wished(void) {
+    return *load_acquire(&watcher_wish)->word != 0; /* order pair: wish */
+}
+
 PRIM_INLINE const struct watcher *watcher_next(const struct watcher *self) {
     /* The field of a const object is read only; C11's atomic_load wants it without const. */
     return load_acquire((_Atomic(const struct watcher *) *)&self->next); /* order pair: watchers */

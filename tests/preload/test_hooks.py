@@ -52,3 +52,16 @@ def test_mcheck(harness, fixtures):
     """glibc's names of the checks: begun late, asked of one block, told to a function."""
     result = harness.run_preloaded([fixtures("mcheck.c")])
     assert result.stdout == b"begun=0 ok=0 handled=0 tail=3 handled=3 freed=1\n"
+
+
+@pytest.mark.parametrize("kind", ["declares", "says-nothing"])
+def test_library_loaded_late(harness, fixtures, kind):
+    """By dlopen, into a program that knows of no hooks, which sets one later still: called from the
+    first call on if it includes our header, else from the next that no list of blocks serves."""
+    options = [INCLUDE, "-shared", "-fPIC", "-DLIBRARY"]
+    if kind == "declares":
+        options.append("-DDECLARES")
+    library = fixtures("late_hooks.c", *options, output=f"late_hooks_{kind}.so")
+    result = harness.run_preloaded([fixtures("late_hooks.c", "-ldl"), library])
+    first = {"declares": b"1", "says-nothing": b"0"}[kind]
+    assert result.stdout == b"first=%s later=100 after=0\n" % first

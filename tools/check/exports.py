@@ -22,8 +22,7 @@ GIVEN_NEW_VERSIONS = {
     "pthread_getattr_np", "pthread_attr_setstacksize",
 }
 # Weak: there only when the program brings them, and looked at before they are used.
-WEAK_ALLOWED = re.compile(r"__gmon_start__|_ITM_\w+|__cxa_\w+|__rseq_\w+|_ZN?St\w+|_ZTISt\w+"
-                          "|prim_hooks_are_used")
+WEAK_ALLOWED = re.compile(r"__gmon_start__|_ITM_\w+|__cxa_\w+|__rseq_\w+|_ZN?St\w+|_ZTISt\w+")
 
 
 def nm(tree, library, *options):
