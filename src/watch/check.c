@@ -253,7 +253,8 @@ static enum check_fault judge(const void *block, const struct request *request,
     }
     *around = record_around(&bounds);
     if (*around) {
-        return FAULT_INTERIOR;
+        return (uintptr_t)block - (*around)->block < (*around)->size ? FAULT_INTERIOR
+                                                                     : FAULT_INVALID;
     }
     return bounds.size && bounds.start != (uintptr_t)block ? FAULT_INVALID : FAULT_NONE;
 }

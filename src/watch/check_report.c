@@ -84,7 +84,7 @@ static void print_pointer(struct print *out, const struct check_finding *finding
     bool is_byte = finding->fault >= FAULT_UNDERRUN;
     print_label(out, is_byte ? "byte" : "pointer");
     print_hexadecimal(out, finding->pointer);
-    if (record && finding->pointer != record->block) {
+    if (record && (is_byte || finding->pointer != record->block)) {
         print_text(out, ", ");
         print_place(out, finding->pointer, record);
     } else if (finding->fault == FAULT_FOREIGN) {
@@ -99,15 +99,24 @@ static void print_pointer(struct print *out, const struct check_finding *finding
     print_text(out, "\n");
 }
 
+/* No alignment is the usual one. */
+static void print_number(struct print *out, size_t number, bool is_size) {
+    if (number || is_size) {
+        print_decimal(out, number);
+    } else {
+        print_text(out, "none");
+    }
+}
+
 static void print_stated(struct print *out, const struct check_finding *finding) {
     const struct request *request = finding->request;
     if (finding->fault == FAULT_WRONG_SIZE || finding->fault == FAULT_WRONG_ALIGNMENT) {
         bool is_size = finding->fault == FAULT_WRONG_SIZE;
         print_label(out, "stated");
         print_text(out, is_size ? "size " : "alignment ");
-        print_decimal(out, is_size ? request->stated_size : request->alignment);
+        print_number(out, is_size ? request->stated_size : request->alignment, is_size);
         print_text(out, ", but it was allocated with ");
-        print_decimal(out, is_size ? finding->record->size : finding->record->alignment);
+        print_number(out, is_size ? finding->record->size : finding->record->alignment, is_size);
         print_text(out, "\n");
     }
 }

@@ -12,12 +12,12 @@
 
 #define DOUBLE_FREE "double free: this block is free already"
 #define REALLOC_FREED "realloc of a block that is free already"
-#define INTERIOR "free of a pointer into a block, not to its beginning"
-#define INVALID "free of a pointer into the heap that is no block"
-#define FOREIGN "free of memory that is not from the heap"
+#define INTERIOR "this pointer leads into a block, not to its beginning"
+#define INVALID "this pointer leads into the heap, but to no block"
+#define FOREIGN "this memory is not from the heap"
 #define WRONG_SIZE "the size stated is not the block's"
 #define WRONG_ALIGNMENT "the alignment stated is not the block's"
-#define WRONG_FUNCTION "freed by a function that does not go with the one that allocated it"
+#define WRONG_FUNCTION "this function does not go with the one that allocated the block"
 #define UNDERRUN "memory before the block was overwritten"
 #define OVERRUN "memory behind the block was overwritten"
 #define USE_AFTER_FREE "the block was written to after it was freed"
@@ -129,7 +129,9 @@ static const misuse all[] = {
     {"free_inside", INTERIOR, [] { drop(take(malloc(100)) + 8); }},
     {"free_one_beyond_start", INTERIOR, [] { drop(take(malloc(100)) + 1); }},
     {"free_inside_large", INTERIOR, [] { drop(take(malloc(3000000)) + 1500000); }},
-    {"free_before_block", INTERIOR, [] { drop(take(malloc(100)) - 16); }},
+    {"free_before_block", INVALID, [] { drop(take(malloc(100)) - 16); }},
+    {"free_behind_block", INVALID, [] { drop(take(malloc(100)) + 100); }},
+    {"free_beside_blocks", INVALID, [] { drop(take(malloc(100)) + 1024); }},
     {"free_inside_aligned", INTERIOR, [] { drop(take(aligned_alloc(4096, 5000)) + 64); }},
     {"free_inside_freed", INTERIOR,
      [] {
