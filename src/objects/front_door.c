@@ -100,7 +100,7 @@ PRIM_NOINLINE void front_free(void *block) {
         hardened_free(block, hardened);
         return;
     }
-    if (thread_sampler_release(thread_cache_visible, span_class_of(block), block)) {
+    if (thread_sampler_release(thread_cache_visible, block)) {
         return;
     }
     front_release(block, SIZE_NOT_STATED, 0, CALL_FREE, __builtin_return_address(0));

@@ -211,7 +211,9 @@ void *arena_allocate_entering(struct arena *arena, struct arena_request request,
 }
 
 PRIM_NOINLINE void *allocate_slower(size_t size) {
-    return allocate_entering(size, 0, NULL);
+    struct thread_cache *cache = thread_cache_visible;
+    void *block = PRIM_UNLIKELY(cache->is_sampling) ? thread_sampler_exchange(cache, size) : NULL;
+    return block ? block : allocate_entering(size, 0, NULL);
 }
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {

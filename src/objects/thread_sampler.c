@@ -4,7 +4,9 @@
 #include <errno.h>
 
 #include "objects/bin.h"
+#include "objects/deferred_free.h"
 #include "objects/slab.h"
+#include "objects/threshold.h"
 #include "os/machine.h"
 #include "pages/metadata.h"
 
@@ -175,21 +177,30 @@ static unsigned take_head(struct thread_cache *cache, unsigned object_class, voi
     return count;
 }
 
-/* Takes blocks for a counted bin from where free puts them. Each list costs a slow event, so short
- * ones are left to grow as long as there is another one, or the slabs have blocks; slabs that are
- * nearly full give a few at a time, which is shorter still. */
+/* How long a list must be. Each costs a slow event, so short ones are left to grow as long as
+ * there is another one, or the slabs have blocks; slabs that are nearly full give a few at a time,
+ * which is shorter still. */
+static unsigned list_least(const struct thread_cache *cache, unsigned object_class) {
+    unsigned most = cache->sampler->is_scarce[object_class] ? LIST_LEAST : UINT32_MAX;
+    unsigned least = (unsigned)bits_min(cache->capacity[object_class] / LIST_PART, most);
+    return (unsigned)bits_max(least, 1);
+}
+
+static unsigned head_length(const struct thread_cache *cache, unsigned object_class) {
+    return object_class <= SMALL_CLASS_LAST ? bin_head_length(cache, object_class) : 0;
+}
+
+/* Takes blocks for a counted bin from where free puts them. */
 static unsigned take_list(struct thread_cache *cache, unsigned object_class, void **list) {
     bool has_head = object_class <= SMALL_CLASS_LAST && cache->head[object_class];
-    bool *is_scarce = &cache->sampler->is_scarce[object_class];
-    unsigned most = *is_scarce ? LIST_LEAST : UINT32_MAX;
-    unsigned least = (unsigned)bits_min(cache->capacity[object_class] / LIST_PART, most);
+    unsigned least = list_least(cache, object_class);
     unsigned count = 0;
-    if (has_head && bin_head_length(cache, object_class) >= least) {
+    if (head_length(cache, object_class) >= least) {
         return take_head(cache, object_class, list);
     }
-    if (cache->spare_count[object_class] < bits_max(least, 1)) {
+    if (cache->spare_count[object_class] < least) {
         count = bin_take_fresh(cache, object_class, list);
-        *is_scarce = count < LIST_LEAST;
+        cache->sampler->is_scarce[object_class] = count < LIST_LEAST;
     }
     if (count == 0 && cache->spare[object_class]) {
         count = cache->spare_count[object_class];
@@ -235,6 +246,39 @@ static PRIM_NOINLINE bool fill(struct thread_cache *cache, unsigned object_class
     cache->head[bin] = list;
     cache->room[bin] = NO_ROOM;
     return true;
+}
+
+/* Free puts as much as malloc takes: their lists are exchanged, and that is all. Where anything
+ * else is to be done, nothing is. */
+PRIM_NOINLINE void *thread_sampler_exchange(struct thread_cache *cache, size_t size) {
+    if (size > MEDIUM_SIZE_MAX || threshold_is_large(size)) {
+        return NULL;
+    }
+    unsigned object_class = size <= SMALL_SIZE_MAX ? thread_sampler_class(cache->class_of[size])
+                                                   : size_class_by_arithmetic(size);
+    unsigned bin = counted_bin(object_class);
+    uint64_t *left = &cache->sampler->left[object_class];
+    unsigned least = list_least(cache, object_class);
+    unsigned length = head_length(cache, object_class);
+    unsigned count = length >= least ? length : cache->spare_count[object_class];
+    if (object_class > cache->counted_last || cache->head[bin] || count < least || count > *left ||
+        *left == UNDRAWN || cache->sampler_round != load_relaxed(&sampler_round) ||
+        load_relaxed(&deferred_free_function)) {
+        return NULL;
+    }
+    thread_cache_enter();
+    void *list;
+    if (length >= least) {
+        take_head(cache, object_class, &list);
+    } else {
+        list = bin_take_spare(cache, object_class);
+    }
+    *left -= count;
+    cache->sampler->given[object_class] = (uint16_t)count;
+    cache->head[bin] = *(void **)list;
+    cache->room[bin] = NO_ROOM + 1;
+    thread_cache_leave();
+    return list;
 }
 
 /* One block of a medium class, past its counted bin. */

@@ -19,6 +19,7 @@
 
 #include "objects/sampler.h"
 #include "objects/thread_cache.h"
+#include "pages/address_map.h"
 
 /* The class that a bin is for. */
 PRIM_INLINE unsigned thread_sampler_class(unsigned bin) {
@@ -33,6 +34,10 @@ void thread_sampler_adopt(struct thread_cache *cache);
  * The cache may be NULL; alignment 0 says that a counted bin serves the call. */
 void *thread_sampler_allocate(struct thread_cache *cache, unsigned object_class, size_t size,
                               size_t alignment);
+
+/* The quick half of all that: a block for a thread whose visible cache is sampling, or NULL if the
+ * call must take the slow door. Called from outside. */
+void *thread_sampler_exchange(struct thread_cache *cache, size_t size);
 
 /* A block that is not sampled; NULL without memory. */
 void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class, size_t alignment);
@@ -53,14 +58,19 @@ PRIM_INLINE void thread_sampler_push(struct thread_cache *cache, unsigned object
     cache->spare_count[object_class]++;
 }
 
-/* Frees a block of a medium class whose bin is counted, if that is all there is to do. */
-PRIM_INLINE bool thread_sampler_release(struct thread_cache *cache, unsigned object_class,
-                                        void *block) {
-    bool is_counted = object_class > SMALL_CLASS_LAST && object_class <= cache->counted_last;
-    if (!is_counted || thread_sampler_is_full(cache, object_class)) {
+/* Frees a block of a medium class whose bin is counted, if that is all there is to do. Every such
+ * free comes here. Without an address map all take the slow door. */
+PRIM_INLINE bool thread_sampler_release(struct thread_cache *cache, void *block) {
+    size_t object_class = address_map_class(block);
+    size_t last = cache->counted_last;
+    if (object_class <= SMALL_CLASS_LAST || object_class > last) {
         return false;
     }
-    thread_sampler_push(cache, object_class, block);
+    PRIM_FORGET(object_class);
+    if (thread_sampler_is_full(cache, (unsigned)object_class)) {
+        return false;
+    }
+    thread_sampler_push(cache, (unsigned)object_class, block);
     return true;
 }
 
