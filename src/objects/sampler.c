@@ -10,7 +10,8 @@
 _Atomic unsigned sampler_round;
 
 static _Atomic(struct sampler_user *) users[SAMPLER_USERS_MAX]; /* (atomic: sampler) */
-static _Atomic(struct arena *) block_arena;                     /* (atomic: sampler) */
+static _Atomic unsigned user_count;         /* (atomic: hint) behind the last user */
+static _Atomic(struct arena *) block_arena; /* (atomic: sampler) */
 
 uint64_t sampler_random(uint64_t *state) {
     uint64_t mixed = *state += 0x9e3779b97f4a7c15u;
@@ -44,30 +45,33 @@ static double logarithm(double value) {
     return 2 * ratio * sum + exponent * 0.6931471805599453;
 }
 
-/* Exact to the last digits for small arguments, too, where the probability is about size /
- * interval: a series for a part of the argument, and 1 - (1 - p)^2 to double it. */
+/* Whole halvings of exp(-x) are taken out of the argument. For a quarter of what is left, the
+ * series of 1 - exp(-x), which is exact to the last digits for small arguments, too; and
+ * 1 - (1 - p)^2 to double it. */
 PRIM_COLD double sampler_probability(size_t size, double interval) {
+    static const double reciprocals[] = {1,       1.0 / 2, 1.0 / 3, 1.0 / 4,
+                                         1.0 / 5, 1.0 / 6, 1.0 / 7, 1.0 / 8};
     double x = (double)size / interval;
-    unsigned doublings = 0;
     if (x > 40) {
         return 1;
     }
-    while (x > 0.0625) {
-        x /= 2;
-        doublings++;
-    }
+    unsigned halvings = (unsigned)(x * 1.4426950408889634);
+    x = (x - halvings * 0.6931471805599453) / 4;
     double p = 0;
-    for (int i = 8; i > 0; i--) {
-        p = x / i * (1 - p);
+    for (int i = 8; i-- > 0;) {
+        p = x * reciprocals[i] * (1 - p);
     }
-    for (; doublings; doublings--) {
-        p *= 2 - p;
-    }
-    return p;
+    p *= 2 - p;
+    p *= 2 - p;
+    return halvings ? 1 - (1 - p) / (double)((uint64_t)1 << halvings) : p;
 }
 
 PRIM_COLD uint64_t sampler_draw(uint64_t *random, double mean, size_t counted_size) {
     return (uint64_t)(-logarithm(throw_unit(random)) * mean / (double)counted_size);
+}
+
+static struct sampler_user *user_at(unsigned index) {
+    return load_acquire(&users[index]); /* order pair: sampler user */
 }
 
 static size_t greatest_wanted(const struct sampler_user *user) {
@@ -76,14 +80,14 @@ static size_t greatest_wanted(const struct sampler_user *user) {
 
 /* 0 if the user does not want such a size, or there is none. */
 static size_t interval_of(unsigned index, size_t counted_size) {
-    struct sampler_user *user = load_acquire(&users[index]); /* order pair: sampler user */
+    struct sampler_user *user = user_at(index);
     bool is_wanted = user && counted_size <= greatest_wanted(user);
     return is_wanted ? load_relaxed(&user->interval) : 0;
 }
 
 PRIM_COLD size_t sampler_size_max(void) {
     size_t most = 0;
-    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+    for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
         if (interval_of(i, 0)) {
             most = bits_max(most, greatest_wanted(load_relaxed(&users[i])));
         }
@@ -94,7 +98,7 @@ PRIM_COLD size_t sampler_size_max(void) {
 /* The mean of the users from this one on. */
 static PRIM_COLD double mean_from(unsigned index, size_t counted_size) {
     double rate = 0;
-    for (; index < SAMPLER_USERS_MAX; index++) {
+    for (; index < load_relaxed(&user_count); index++) {
         size_t interval = interval_of(index, counted_size);
         rate += interval ? 1 / (double)interval : 0;
     }
@@ -105,22 +109,32 @@ PRIM_COLD double sampler_mean(size_t counted_size) {
     return mean_from(0, counted_size);
 }
 
+/* 1 - exp(-x) lies between x - x^2 / 2 and x, which mostly decides. */
 PRIM_COLD bool sampler_chooses(uint64_t *random, size_t counted_size) {
     double mean = sampler_mean(counted_size);
-    return mean > 0 && throw_unit(random) <= sampler_probability(counted_size, mean);
+    if (mean == 0) {
+        return false;
+    }
+    double x = (double)counted_size / mean;
+    double thrown = throw_unit(random);
+    return thrown <= x &&
+           (thrown <= x - x * x / 2 || thrown <= sampler_probability(counted_size, mean));
 }
 
 /* Somebody is known to be hit: one bit for each who is. The first user is, with its own probability
  * in proportion to that of anybody; once there is one, the others are as likely as ever. */
 static PRIM_COLD unsigned choose_users(uint64_t *random, size_t counted_size) {
     unsigned chosen = 0;
-    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+    for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
         size_t interval = interval_of(i, counted_size);
         if (interval) {
-            double p = sampler_probability(counted_size, (double)interval);
             double mean = mean_from(i, counted_size);
-            bool is_last = mean > (double)interval / 1.0000001; /* then it is hit for certain */
-            double any = chosen ? 1 : is_last ? p : sampler_probability(counted_size, mean);
+            bool is_last = mean > (double)interval / 1.0000001;
+            if (is_last && !chosen) {
+                return 1u << i; /* somebody is hit, so this one is */
+            }
+            double p = sampler_probability(counted_size, (double)interval);
+            double any = chosen ? 1 : sampler_probability(counted_size, mean);
             chosen |= (unsigned)(throw_unit(random) * any <= p) << i;
         }
     }
@@ -128,11 +142,11 @@ static PRIM_COLD unsigned choose_users(uint64_t *random, size_t counted_size) {
 }
 
 static struct sampler_user *chosen_user(unsigned chosen, unsigned index) {
-    return chosen >> index & 1 ? load_acquire(&users[index]) : NULL; /* order pair: sampler user */
+    return chosen >> index & 1 ? user_at(index) : NULL;
 }
 
 static void *place(unsigned chosen, const struct sample *sample) {
-    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+    for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
         struct sampler_user *user = chosen_user(chosen, i);
         void *block = user && user->place ? user->place(sample) : NULL;
         if (block) {
@@ -143,7 +157,7 @@ static void *place(unsigned chosen, const struct sample *sample) {
 }
 
 static bool is_anybody_told(unsigned chosen) {
-    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+    for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
         struct sampler_user *user = chosen_user(chosen, i);
         if (user && user->begin) {
             return true;
@@ -153,7 +167,7 @@ static bool is_anybody_told(unsigned chosen) {
 }
 
 static void begin(unsigned chosen, void *block, struct sample *sample) {
-    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
+    for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
         struct sampler_user *user = chosen_user(chosen, i);
         size_t interval = user && user->begin ? load_relaxed(&user->interval) : 0;
         if (interval) {
@@ -199,8 +213,8 @@ PRIM_COLD void sampler_begin_large(uint64_t *random, void *block, struct sample 
 }
 
 PRIM_COLD void sampler_end(void *block) {
-    for (unsigned i = 0; i < SAMPLER_USERS_MAX; i++) {
-        struct sampler_user *user = load_acquire(&users[i]); /* order pair: sampler user */
+    for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
+        struct sampler_user *user = user_at(i);
         if (user && user->end) {
             user->end(block);
         }
@@ -210,8 +224,8 @@ PRIM_COLD void sampler_end(void *block) {
 /* The user that places: there is one at most. */
 static struct sampler_user *placer(void) {
     struct sampler_user *user = NULL;
-    for (unsigned i = 0; i < SAMPLER_USERS_MAX && !(user && user->place); i++) {
-        user = load_acquire(&users[i]); /* order pair: sampler user */
+    for (unsigned i = 0; i < load_relaxed(&user_count) && !(user && user->place); i++) {
+        user = user_at(i);
     }
     return user;
 }
@@ -231,6 +245,9 @@ static bool add_user(struct sampler_user *user) {
         if (load_relaxed(&users[i]) == user ||
             compare_exchange_release(&users[i], &expected, user) || /* order pair: sampler user */
             expected == user) {
+            if (load_relaxed(&user_count) <= i) {
+                store_relaxed(&user_count, i + 1);
+            }
             return true;
         }
     }
