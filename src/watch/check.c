@@ -47,7 +47,7 @@ static enum check_level level(void) {
 void check_capture(struct check_stack *stack, const void *caller) {
     unsigned count = 0;
     if (load_relaxed(&is_prepared)) {
-        count = stack_capture_marked(stack->frames, CHECK_FRAMES, caller);
+        count = stack_capture(stack->frames, CHECK_FRAMES, caller);
     }
     if (count == 0) {
         stack->frames[count++] = (uintptr_t)caller;

@@ -7,22 +7,14 @@
 #include "watch/guarded.h"
 #include "watch/stack.h"
 
-enum {
-    LINE_SIZE = 320,    /* one line at a time: the stack may be small */
-    OWN_FRAMES_MAX = 8, /* of this library, on top of who called it */
-};
+enum { LINE_SIZE = 320 }; /* one line at a time: the stack may be small */
 
 void guarded_capture(struct guarded_stack *stack) {
-    void *frames[GUARDED_FRAMES_MAX + OWN_FRAMES_MAX];
-    unsigned count = stack_capture(frames, GUARDED_FRAMES_MAX + OWN_FRAMES_MAX, 0);
-    unsigned own = module_find((uintptr_t)&guarded_capture);
-    unsigned first = 0;
-    while (first < count && module_find((uintptr_t)frames[first]) == own) {
-        first++;
+    uint64_t frames[GUARDED_FRAMES_MAX];
+    stack->count = stack_capture(frames, GUARDED_FRAMES_MAX, NULL);
+    for (unsigned i = 0; i < stack->count; i++) {
+        stack->frames[i] = (void *)stack_frame_address(frames[i]);
     }
-    first = first < count ? first : 0;
-    stack->count = (unsigned)bits_min(count - first, GUARDED_FRAMES_MAX);
-    memcpy(stack->frames, frames + first, stack->count * sizeof *frames);
 }
 
 static void write_line(struct print *out) {

@@ -18,7 +18,7 @@
 #include "watch/stack.h"
 #include "watch/thread_label.h"
 
-enum { OWN_FRAMES_MAX = 16, TICKS_BETWEEN_LOOKS = 1 << 24, NUMBER_DIGITS = 4 };
+enum { TICKS_BETWEEN_LOOKS = 1 << 24, NUMBER_DIGITS = 4 };
 
 static struct lock profile_lock;         /* (lock: PROFILE) */
 static struct heap_profile profile;      /* (lock: PROFILE) */
@@ -156,26 +156,13 @@ PRIM_COLD void profile_name_leaks(char path[OUTPUT_PATH_SIZE], const char *given
     leave();
 }
 
-/* The innermost frames are ours as long as they lie in this library; linked into the program, they
- * cannot be told from its own. */
-static unsigned own_frames(const uint64_t *frames, unsigned count) {
-    unsigned own = 0;
-    while (own_module && own + 1 < count && stack_frame_module(frames[own]) == own_module) {
-        own++;
-    }
-    return own;
-}
-
 void profile_record(void *block, size_t size, double weight, const void *caller) {
-    uint64_t frames[SITE_FRAMES_MAX + OWN_FRAMES_MAX];
-    unsigned count = stack_capture_marked(frames, SITE_FRAMES_MAX + OWN_FRAMES_MAX, caller);
-    unsigned own = own_frames(frames, count);
+    uint64_t frames[SITE_FRAMES_MAX];
+    unsigned count = stack_capture(frames, SITE_FRAMES_MAX, caller);
     unsigned label = caller ? thread_label_soon() : thread_label();
-    count = count - own < SITE_FRAMES_MAX ? count - own : SITE_FRAMES_MAX;
     enter();
     struct live_block live = {.address = (uintptr_t)block,
-                              .site =
-                                  site_find(&profile.sites, frames + own, count, label, tag_now()),
+                              .site = site_find(&profile.sites, frames, count, label, tag_now()),
                               .size = size,
                               .weight = weight};
     if (live.site) {

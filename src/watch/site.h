@@ -27,7 +27,7 @@ struct site {
     uint32_t tag;
     uint16_t thread; /* index of its name */
     uint16_t frame_count;
-    uint64_t frames[]; /* as stack_capture_marked() gives them */
+    uint64_t frames[]; /* as stack_capture() gives them */
 };
 
 struct site_table {

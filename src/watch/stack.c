@@ -18,23 +18,23 @@ enum {
     PAGE_LEAST = 4096,
     CFA_BITS = 22,
     PLACE_BITS = 12,
+    ROUTE_MAX = 16, /* frames */
+    ROUTES_MAX = 24,
     WORD = sizeof(uintptr_t),
 };
 
+/* A rule without its rare parts, in one word. From the lowest bits on: the kind, the register that
+ * the CFA (canonical frame address) is found by, its offset, and where the return address and the
+ * two registers were saved, from the CFA; 0 if a register was not saved. All in words. */
 enum kind {
-    KIND_NONE,    /* not known, or too much for the table */
+    KIND_NONE,    /* too much for one word */
     KIND_PLAIN,   /* CFA = register + offset */
     KIND_POINTER, /* by frame pointer */
     KIND_END,     /* nobody called this frame */
+    KIND_BITS = 4,
+    REGISTER_BITS = 2,
 };
-
-/* A rule without its rare parts. Offsets are words; 0 for a register that was not saved. */
-struct step {
-    int64_t cfa_offset;
-    int64_t places[UNWIND_REGISTER_COUNT]; /* from the CFA */
-    unsigned cfa_register;
-    enum kind kind;
-};
+_Static_assert(KIND_BITS + REGISTER_BITS + CFA_BITS + 3 * PLACE_BITS == 64, "a rule is a word");
 
 struct slot {
     _Atomic uint64_t key;  /* (atomic: hint) address and module, combined with the rule */
@@ -43,30 +43,60 @@ struct slot {
 
 static struct slot slots[SLOT_COUNT];
 
+/* The way out of this library that a walk has taken once, from where it begins: frames of our own
+ * are the same few again and again. */
+struct route_return {
+    uintptr_t address; /* that is returned to */
+    uintptr_t place;   /* where it is found: bytes from the stack pointer at the start */
+};
+
+struct route {
+    struct route_return returns[ROUTE_MAX]; /* innermost first */
+    unsigned count;
+    unsigned module;                        /* ours */
+    uint32_t places[UNWIND_REGISTER_COUNT]; /* of the outermost frame's registers; 0: not saved */
+    uint32_t cfa;                           /* of the outermost frame */
+};
+
+static struct route routes[ROUTES_MAX];  /* (const below route_count) */
+static _Atomic unsigned route_count;     /* (atomic: routes) */
+static _Atomic unsigned route_writer;    /* (atomic: route writer) 1: somebody adds one */
+static _Atomic unsigned route_last_used; /* (atomic: hint) */
+
 struct walk {
     struct registers registers;
     uintptr_t low;   /* from here */
     uintptr_t high;  /* to here the stack can be read */
     bool is_at_call; /* the address is that behind a call: what counts lies before it */
+    unsigned module; /* the last one that was found to be there: it stays while it is in the walk */
+    uint64_t rule;   /* by which the last frame was left; KIND_NONE: a rarer one */
 };
 
-static bool read_word(void *context, uintptr_t address, uintptr_t *word) {
-    struct walk *walk = context;
-    if (PRIM_UNLIKELY(address - walk->low >= walk->high - walk->low)) {
-        uintptr_t page = bits_round_down(address, PAGE_LEAST);
-        if (!readable_page(address)) {
-            return false;
-        }
-        if (page != walk->high) {
-            walk->low = page;
-        }
-        walk->high = page + PAGE_LEAST;
+static PRIM_COLD bool reach(struct walk *walk, uintptr_t address) {
+    uintptr_t page = bits_round_down(address, PAGE_LEAST);
+    if (!readable_page(address)) {
+        return false;
     }
-    if (address % WORD != 0) {
+    if (page != walk->high) {
+        walk->low = page;
+    }
+    walk->high = page + PAGE_LEAST;
+    return true;
+}
+
+PRIM_INLINE bool read_here(struct walk *walk, uintptr_t address, uintptr_t *word) {
+    if (PRIM_UNLIKELY(address - walk->low >= walk->high - walk->low) && !reach(walk, address)) {
+        return false;
+    }
+    if (PRIM_UNLIKELY(address % WORD != 0)) {
         return false;
     }
     *word = *(const volatile uintptr_t *)address;
     return true;
+}
+
+static bool read_word(void *context, uintptr_t address, uintptr_t *word) {
+    return read_here(context, address, word);
 }
 
 static uint64_t mix(uint64_t value) {
@@ -82,64 +112,33 @@ static uint64_t field(int64_t value, unsigned bits) {
     return (uint64_t)value & (((uint64_t)1 << bits) - 1);
 }
 
-static int64_t take_field(uint64_t *packed, unsigned bits) {
-    int64_t value = (int64_t)(*packed << (64 - bits)) >> (64 - bits);
-    *packed >>= bits;
-    return value;
-}
-
 static bool fits(int64_t value, unsigned bits) {
     return value >= -((int64_t)1 << (bits - 1)) && value < (int64_t)1 << (bits - 1);
 }
 
-/* 0 if it does not fit. */
-static uint64_t pack(const struct step *step) {
+/* KIND_NONE if the rule is not of the common kind. */
+static uint64_t pack(const struct unwind_rule *rule) {
+    int64_t cfa_offset = rule->cfa_offset / (int64_t)WORD;
     uint64_t packed = 0;
-    for (unsigned i = UNWIND_FRAME; i < UNWIND_REGISTER_COUNT; i++) {
-        if (!fits(step->places[i], PLACE_BITS)) {
-            return 0;
-        }
-        packed = packed << PLACE_BITS | field(step->places[i], PLACE_BITS);
+    if (rule->saved[UNWIND_RETURN].how == UNWIND_UNDEFINED) {
+        return KIND_END;
     }
-    if (!fits(step->cfa_offset, CFA_BITS)) {
-        return 0;
-    }
-    packed = packed << CFA_BITS | field(step->cfa_offset, CFA_BITS);
-    return packed << 6 | (uint64_t)step->cfa_register << 4 | step->kind;
-}
-
-static void unpack(uint64_t packed, struct step *step) {
-    step->kind = (enum kind)(packed & 15);
-    step->cfa_register = packed >> 4 & 3;
-    packed >>= 6;
-    step->cfa_offset = take_field(&packed, CFA_BITS);
-    for (unsigned i = UNWIND_REGISTER_COUNT - 1; i >= UNWIND_FRAME; i--) {
-        step->places[i] = take_field(&packed, PLACE_BITS);
-    }
-}
-
-/* A rule as a step, if it is of the common kind. */
-static bool simplify(const struct unwind_rule *rule, struct step *step) {
-    const struct unwind_place *saved = rule->saved;
-    if (saved[UNWIND_RETURN].how == UNWIND_UNDEFINED) {
-        *step = (struct step){.kind = KIND_END};
-        return true;
+    if (rule->is_signal || rule->cfa_expression || rule->cfa_register >= UNWIND_RETURN ||
+        rule->cfa_offset % (int64_t)WORD != 0 || !fits(cfa_offset, CFA_BITS)) {
+        return KIND_NONE;
     }
     for (unsigned i = UNWIND_FRAME; i < UNWIND_REGISTER_COUNT; i++) {
-        step->places[i] = 0;
-        if (saved[i].how == UNWIND_AT_OFFSET) {
-            step->places[i] = saved[i].offset / (int)WORD;
-        } else if (saved[i].how != UNWIND_SAME && saved[i].how != UNWIND_UNDEFINED) {
-            return false;
+        const struct unwind_place *saved = &rule->saved[i];
+        int64_t place = saved->how == UNWIND_AT_OFFSET ? saved->offset / (int)WORD : 0;
+        bool is_common = saved->how == UNWIND_AT_OFFSET || saved->how == UNWIND_SAME ||
+                         saved->how == UNWIND_UNDEFINED;
+        if (!is_common || !fits(place, PLACE_BITS)) {
+            return KIND_NONE;
         }
+        packed = packed << PLACE_BITS | field(place, PLACE_BITS);
     }
-    if (rule->is_signal || rule->cfa_expression) {
-        return false;
-    }
-    step->cfa_register = rule->cfa_register;
-    step->cfa_offset = rule->cfa_offset / (int64_t)WORD;
-    step->kind = KIND_PLAIN;
-    return rule->cfa_register < UNWIND_RETURN && rule->cfa_offset % (int64_t)WORD == 0;
+    packed = packed << CFA_BITS | field(cfa_offset, CFA_BITS);
+    return (packed << REGISTER_BITS | rule->cfa_register) << KIND_BITS | KIND_PLAIN;
 }
 
 /* To the frame whose return address, stack and frame pointers these are. */
@@ -152,7 +151,7 @@ static bool arrive(struct walk *walk, uintptr_t return_address, uintptr_t cfa) {
     return registers->pc >= PAGE_LEAST;
 }
 
-static bool step_by_pointer(struct walk *walk) {
+static PRIM_COLD bool step_by_pointer(struct walk *walk) {
     uintptr_t *values = walk->registers.values;
     uintptr_t frame = values[UNWIND_FRAME];
     uintptr_t return_address;
@@ -162,24 +161,37 @@ static bool step_by_pointer(struct walk *walk) {
            arrive(walk, return_address, frame + WORD + WORD);
 }
 
-static bool step_plainly(struct walk *walk, const struct step *step) {
-    uintptr_t *values = walk->registers.values;
-    uintptr_t cfa = values[step->cfa_register] + (uintptr_t)step->cfa_offset * WORD;
-    if (PRIM_UNLIKELY(cfa < values[UNWIND_STACK])) {
-        return false;
-    }
-    for (unsigned i = UNWIND_FRAME; i < UNWIND_REGISTER_COUNT; i++) {
-        if (step->places[i] &&
-            !read_word(walk, cfa + (uintptr_t)step->places[i] * WORD, &values[i])) {
-            return false;
-        }
-    }
-    return arrive(walk, values[UNWIND_RETURN], cfa);
+/* The field that ends so many bits below the word's upper end, times WORD. */
+PRIM_INLINE uintptr_t offset_at(uint64_t packed, unsigned above, unsigned bits) {
+    return (uintptr_t)((int64_t)(packed << above) >> (64 - bits)) * WORD;
 }
 
-static bool take_step(struct walk *walk, const struct step *step) {
-    return step->kind == KIND_POINTER ? step_by_pointer(walk)
-                                      : step->kind != KIND_END && step_plainly(walk, step);
+/* Where a register was saved, in bytes from the CFA; 0: nowhere. */
+PRIM_INLINE uintptr_t place_of(uint64_t packed, unsigned reg) {
+    return offset_at(packed, (reg - UNWIND_FRAME) * PLACE_BITS, PLACE_BITS);
+}
+
+PRIM_INLINE bool restore(struct walk *walk, uint64_t packed, uintptr_t cfa, unsigned reg) {
+    uintptr_t place = place_of(packed, reg);
+    return place == 0 || read_here(walk, cfa + place, &walk->registers.values[reg]);
+}
+
+static bool is_by_stack(uint64_t packed) {
+    uint64_t low_bits = packed & ((1 << (KIND_BITS + REGISTER_BITS)) - 1);
+    return low_bits == (UNWIND_STACK << KIND_BITS | KIND_PLAIN) && place_of(packed, UNWIND_RETURN);
+}
+
+PRIM_INLINE bool take_step(struct walk *walk, uint64_t packed) {
+    uintptr_t *values = walk->registers.values;
+    unsigned kind = packed & ((1 << KIND_BITS) - 1);
+    if (PRIM_UNLIKELY(kind != KIND_PLAIN)) {
+        return kind == KIND_POINTER && step_by_pointer(walk);
+    }
+    uintptr_t cfa = values[packed >> KIND_BITS & ((1 << REGISTER_BITS) - 1)] +
+                    offset_at(packed, 3 * PLACE_BITS, CFA_BITS);
+    return PRIM_LIKELY(cfa >= values[UNWIND_STACK]) && restore(walk, packed, cfa, UNWIND_FRAME) &&
+           restore(walk, packed, cfa, UNWIND_BASE) && restore(walk, packed, cfa, UNWIND_RETURN) &&
+           arrive(walk, values[UNWIND_RETURN], cfa);
 }
 
 static bool find_place(struct walk *walk, const struct unwind_place *place, uintptr_t cfa,
@@ -231,75 +243,148 @@ static PRIM_COLD bool step_by_rule(struct walk *walk, const struct unwind_rule *
 /* The first time at an address: reads the tables, and keeps what they say. */
 static PRIM_COLD bool step_anew(struct walk *walk, uintptr_t address, unsigned module) {
     struct unwind_rule rule;
-    struct step step = {.kind = KIND_POINTER};
-    if (module && unwind_find(module_at(module), address, &rule) && !simplify(&rule, &step)) {
-        return step_by_rule(walk, &rule);
+    uint64_t packed = KIND_POINTER;
+    walk->module = module;
+    walk->rule = KIND_NONE;
+    if (module && unwind_find(module_at(module), address, &rule)) {
+        packed = pack(&rule);
+        if (packed == KIND_NONE) {
+            return step_by_rule(walk, &rule);
+        }
     }
-    uint64_t packed = pack(&step);
-    if (module && packed) {
+    if (module) {
         struct slot *slot = slot_of(address);
         store_relaxed(&slot->rule, packed);
         store_relaxed(&slot->key, ((uint64_t)module << STACK_MODULE_SHIFT | address) ^ mix(packed));
     }
-    return take_step(walk, &step);
+    walk->rule = packed;
+    return take_step(walk, packed);
 }
 
-/* Leaves the innermost frame; *module is that of the frame that is left. */
-static bool leave_frame(struct walk *walk, unsigned *module) {
+/* Leaves the innermost frame; walk->module is that of the frame that is left. */
+static bool leave_frame(struct walk *walk) {
     uintptr_t address = walk->registers.pc - walk->is_at_call;
     struct slot *slot = slot_of(address);
     uint64_t packed = load_relaxed(&slot->rule);
     uint64_t key = load_relaxed(&slot->key) ^ mix(packed);
-    if (PRIM_LIKELY(stack_frame_address(key) == address && packed)) {
-        unsigned known = stack_frame_module(key);
-        *module = module_find_again(address, known);
-        if (PRIM_LIKELY(*module == known)) {
-            struct step step;
-            unpack(packed, &step);
-            return take_step(walk, &step);
-        }
-    } else {
-        *module = module_find(address);
+    if (PRIM_UNLIKELY(stack_frame_address(key) != address || !packed)) {
+        return step_anew(walk, address, module_find(address));
     }
-    return step_anew(walk, address, *module);
+    unsigned known = stack_frame_module(key);
+    if (walk->module != known) {
+        unsigned module = module_find_again(address, known);
+        if (PRIM_UNLIKELY(module != known)) {
+            return step_anew(walk, address, module);
+        }
+        walk->module = module;
+    }
+    walk->rule = packed;
+    return take_step(walk, packed);
 }
 
-#define WALK_START(walk)                                                         \
-    REGISTERS_HERE(&(walk)->registers);                                          \
-    (walk)->low = bits_round_down((walk)->registers.values[UNWIND_STACK], WORD); \
-    (walk)->high = bits_round_down((walk)->low, PAGE_LEAST) + PAGE_LEAST;        \
-    (walk)->is_at_call = false
-
-PRIM_NOINLINE unsigned stack_capture(void **frames, unsigned max, unsigned skip) {
-    struct walk walk;
-    unsigned module;
-    unsigned count = 0;
-    WALK_START(&walk);
-    while (count < max && UNWIND_IS_KNOWN && leave_frame(&walk, &module)) {
-        if (skip) {
-            skip--;
-        } else {
-            frames[count++] = (void *)walk.registers.pc;
-        }
+/* The route that the stack is on: what is returned to is compared from the innermost frame on, so
+ * that nothing is read which is not known to be there. */
+static bool is_on_route(const struct route *route, uintptr_t origin) {
+    const struct route_return *at = route->returns;
+    const struct route_return *end = at + route->count;
+    while (at < end && *(const uintptr_t *)(origin + at->place) == at->address) {
+        at++;
     }
-    return count;
+    return at == end;
 }
 
-PRIM_NOINLINE unsigned stack_capture_marked(uint64_t *frames, unsigned max, const void *caller) {
-    struct walk walk;
+static const struct route *find_route(uintptr_t origin) {
+    unsigned count = load_acquire(&route_count); /* order pair: routes */
+    unsigned index = load_relaxed(&route_last_used);
+    for (unsigned tries = 0; tries < count; tries++) {
+        if (is_on_route(&routes[index], origin)) {
+            store_relaxed(&route_last_used, index);
+            return &routes[index];
+        }
+        index = index + 1 < count ? index + 1 : 0;
+    }
+    return NULL;
+}
+
+static struct walk walk_from(const struct registers *start) {
+    uintptr_t low = bits_round_down(start->values[UNWIND_STACK], WORD);
+    return (struct walk){
+        .registers = *start, .low = low, .high = bits_round_down(low, PAGE_LEAST) + PAGE_LEAST};
+}
+
+/* Follows the frames of our own from the start on as long as each finds its CFA by the stack
+ * pointer: where the same functions call each other again, all will lie at the same distances.
+ * Returns our module, 0 if this library cannot be told from the program. */
+static PRIM_COLD unsigned learn_route(const struct registers *start) {
+    struct walk walk = walk_from(start);
+    struct route route = {.count = 0};
+    uintptr_t origin = start->values[UNWIND_STACK];
+    bool goes_on = leave_frame(&walk) && walk.module && module_at(walk.module)->path[0];
+    unsigned ours = goes_on ? walk.module : 0;
+    while (goes_on && route.count < ROUTE_MAX && walk.module == ours && is_by_stack(walk.rule)) {
+        uintptr_t cfa = walk.registers.values[UNWIND_STACK];
+        for (unsigned i = UNWIND_FRAME; i < UNWIND_REGISTER_COUNT; i++) {
+            uintptr_t place = place_of(walk.rule, i);
+            route.places[i] = place ? (uint32_t)(cfa + place - origin) : route.places[i];
+        }
+        uintptr_t *slot = (uintptr_t *)(origin + route.places[UNWIND_RETURN]);
+        route.returns[route.count] = (struct route_return){*slot, route.places[UNWIND_RETURN]};
+        route.count++;
+        route.cfa = (uint32_t)(cfa - origin);
+        goes_on = leave_frame(&walk);
+    }
+    unsigned nobody = 0;
+    route.module = ours;
+    if (route.count &&
+        compare_exchange_acquire(&route_writer, &nobody, 1)) { /* order pair: route writer */
+        unsigned count = load_relaxed(&route_count);
+        if (count < ROUTES_MAX && !find_route(origin)) {
+            routes[count] = route;
+            store_release(&route_count, count + 1); /* order pair: routes */
+        }
+        store_release(&route_writer, 0); /* order pair: route writer */
+    }
+    return ours;
+}
+
+/* Leaves the frames of our own that a route is known for, and returns our module. */
+static unsigned leave_by_route(struct walk *walk) {
+    uintptr_t *values = walk->registers.values;
+    uintptr_t origin = values[UNWIND_STACK];
+    const struct route *route = find_route(origin);
+    if (PRIM_UNLIKELY(!route)) {
+        return learn_route(&walk->registers);
+    }
+    for (unsigned i = UNWIND_FRAME; i < UNWIND_REGISTER_COUNT; i++) {
+        if (route->places[i]) {
+            values[i] = *(const uintptr_t *)(origin + route->places[i]);
+        }
+    }
+    arrive(walk, values[UNWIND_RETURN], origin + route->cfa);
+    return route->module;
+}
+
+PRIM_NOINLINE unsigned stack_capture(uint64_t *frames, unsigned max, const void *caller) {
+    struct registers start;
     unsigned count = 0;
-    bool goes_on = UNWIND_IS_KNOWN;
-    WALK_START(&walk);
-    unsigned module;
-    goes_on = goes_on && leave_frame(&walk, &module); /* this function's own */
+    if (!UNWIND_IS_KNOWN) {
+        return 0;
+    }
+    REGISTERS_HERE(&start);
+    struct walk walk = walk_from(&start);
+    unsigned ours = leave_by_route(&walk);
+    bool goes_on = walk.is_at_call || leave_frame(&walk); /* this function's own */
     while (goes_on && count < max) {
         uintptr_t pc = walk.registers.pc;
-        goes_on = leave_frame(&walk, &module);
+        goes_on = leave_frame(&walk);
         if (caller && pc == (uintptr_t)caller) {
             count = 0; /* all before were the library's */
             caller = NULL;
         }
-        frames[count++] = (uint64_t)module << STACK_MODULE_SHIFT | pc;
+        if (walk.module != ours || !ours) {
+            frames[count++] = (uint64_t)walk.module << STACK_MODULE_SHIFT | pc;
+            ours = 0;
+        }
     }
     return count;
 }

@@ -3,7 +3,8 @@
  * By the unwind tables where the code has them, by frame pointers elsewhere. Takes no lock but one
  * of its own that it never waits for, allocates nothing, and reads only memory that is there: it
  * may be called anywhere, on small and foreign stacks, in signal handlers, while libraries come and
- * go. Rules are kept per address, so that a frame costs some tens of instructions the second time.
+ * go. Rules are kept per address, so that a frame costs some tens of instructions the second time,
+ * and ways through this library's own frames as a whole.
  *
  * Code without either (some hand-written assembler, machine code made at run time without frame
  * pointers) ends the walk. */
@@ -12,14 +13,12 @@
 
 #include "os/module.h"
 
-/* Fills in at most max addresses and returns how many; the first is in the caller of this function
- * if skip is 0, in its caller's caller if it is 1, and so on. */
-unsigned stack_capture(void **frames, unsigned max, unsigned skip);
-
-/* The same, each address with the index of its module (see module.h) in the upper bits: it stays
- * meaningful when libraries are unloaded and others take their place. Begins behind the frame that
- * returns to `caller`, if there is such a one: those are the library's own. */
-unsigned stack_capture_marked(uint64_t *frames, unsigned max, const void *caller);
+/* Fills in at most max addresses and returns how many. Each has the index of its module (see
+ * module.h) in the upper bits: it stays meaningful when libraries are unloaded and others take
+ * their place. The first is that of who called this library; or the caller of this function, where
+ * the library is linked into the program. Begins behind the frame that returns to `caller`, if
+ * there is such a one: those before were the library's, too. */
+unsigned stack_capture(uint64_t *frames, unsigned max, const void *caller);
 
 enum { STACK_MODULE_SHIFT = 48 };
 
