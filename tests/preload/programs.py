@@ -204,6 +204,9 @@ for ($i = 0; $i < 30000; $i++) $rows["k" . ($i % 999)][] = str_repeat("v", $i % 
 ksort($rows); echo md5(serialize($rows)), ' ', count($rows), "\\n";
 $packed = gzcompress(json_encode($rows));
 echo strlen(json_encode($rows)), ' ', gzuncompress($packed) === json_encode($rows), "\\n";
+echo count(array_intersect(get_loaded_extensions(), ['iconv', 'readline', 'tokenizer'])), "\\n";
+echo md5(iconv('UTF-8', 'UTF-16LE', json_encode($rows))), "\\n";
+echo count(token_get_all('<?php $rows = [1, 2];')), "\\n";
 preg_match_all('/v+(\\\\d+)/', implode(' ', $rows['k5']), $found); echo count($found[1]), "\\n";
 """
 
@@ -291,8 +294,8 @@ PROGRAMS = [
     Program("ruby", ["ruby", "-e", RUBY_SCRIPT], ("ruby",), write_text(4000)),
     Program("node", ["node", "-e", NODE_SCRIPT], ("node",)),
     Program("lua", ["lua5.4", "-e", LUA_SCRIPT], ("lua5.4",)),
-    # -n: without its extensions, which PHP opens with RTLD_DEEPBIND (test_loading.py).
-    Program("php", ["php", "-n", "-f", "main.php"], ("php",),
+    # With its extensions, which PHP opens with RTLD_DEEPBIND (T08).
+    Program("php", ["php", "-f", "main.php"], ("php",),
             write_files(main__php=PHP_SCRIPT), environment={"USE_ZEND_ALLOC": "0"}),
     Program("vim", ["vim", "-es", "-u", "NONE", "-i", "NONE", "-S", "script"], ("vim",),
             lambda d: (write_text(3000)(d), write_files(script=VIM_SCRIPT)(d))),

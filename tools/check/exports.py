@@ -16,9 +16,9 @@ LIBRARIES = re.compile(r"libc\.so\.6|ld-linux.*\.so\.\d+")
 # own. A library built on an old system asks for what is there.
 GIVEN_NEW_VERSIONS = {
     "fstat", "stat", "lstat",
-    "dlsym", "dladdr", "dlopen", "pthread_key_create", "pthread_setspecific", "pthread_getspecific",
-    "pthread_create", "pthread_join", "pthread_detach", "pthread_once", "pthread_sigmask",
-    "pthread_atfork", "pthread_setname_np", "pthread_kill", "pthread_key_delete",
+    "dlsym", "dlvsym", "dladdr", "dlopen", "pthread_key_create", "pthread_setspecific",
+    "pthread_getspecific", "pthread_create", "pthread_join", "pthread_detach", "pthread_once",
+    "pthread_sigmask", "pthread_atfork", "pthread_setname_np", "pthread_kill", "pthread_key_delete",
     "pthread_getattr_np", "pthread_attr_setstacksize",
 }
 # Weak: there only when the program brings them, and looked at before they are used.
