@@ -21,7 +21,7 @@ extern const struct choice family_choices[], heap_choices[], setting_choices[];
 /* Reads the environment; before the first sequence. FUZZ_MISUSE=0: no foreign pointers. */
 void play_start(void);
 
-/* Plays a sequence of 120 to 600 calls. */
+/* Plays a sequence of 100 to 600 calls. */
 void play(struct player *player, const uint8_t *bytes, size_t size, uint64_t salt);
 
 /* Ends all heaps, and frees all blocks but so many. */

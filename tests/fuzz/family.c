@@ -276,9 +276,11 @@ static void call_nothing(struct player *player) {
         char on_stack[16];
         char *pointer = feed_below(&player->feed, 2) ? on_stack : not_ours;
         __asm__("" : "+r"(pointer));
+        is_misuse = true;
         under_test_free(pointer);
         if (prim_malloc_usable_size(pointer) != 0) finding(player, "a foreign block has a size");
         if (prim_realloc(pointer, 100)) finding(player, "realloc of a foreign block gave one");
+        is_misuse = false;
     }
 }
 

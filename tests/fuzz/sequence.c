@@ -13,7 +13,8 @@ int LLVMFuzzerInitialize(int *count, char ***arguments);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static __attribute__((destructor)) void report(void) {
-    fprintf(stderr, "stat::calls: %llu\n", (unsigned long long)player.calls);
+    fprintf(stderr, "stat::calls: %llu\nstat::sequences: %llu\n", (unsigned long long)player.calls,
+            (unsigned long long)player.sequences);
 }
 
 int LLVMFuzzerInitialize(int *count, char ***arguments) {

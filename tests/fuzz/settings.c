@@ -1,12 +1,14 @@
 /* Calls that look at the whole heap or change how it works; and how a sequence is played. */
 #include <errno.h>
+#include <mcheck.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz/calls.h"
+#include "fuzz/standard.h"
 
-enum { CALLS_LEAST = 120, CALLS_MOST = 600 };
+enum { CALLS_LEAST = 100, CALLS_MOST = 600 };
 
 static void discard(const char *text, size_t length, void *context) {
     (void)text;
@@ -14,7 +16,7 @@ static void discard(const char *text, size_t length, void *context) {
 }
 
 static void call_statistics(struct player *player) {
-    uint32_t which = feed_below(&player->feed, 8192); /* mostly none: they look at all spans */
+    uint32_t which = feed_below(&player->feed, 32768); /* mostly none: they look at all spans */
     shadow_note(player, "statistics", NULL, which, 0);
     struct prim_stats stats;
     size_t length = 0;
@@ -102,6 +104,24 @@ static void add_choices(const struct choice *choices) {
     }
 }
 
+/* Of blocks freed twice and pointers that are not ours the library tells whoever asked, at every
+ * setting: here none may be but those that are meant. */
+static void hear_error(int error, const char *message, void *context) {
+    (void)context;
+    if (error == EINVAL && !is_misuse) finding(player_here, "%s", message);
+}
+
+/* The level `ignore` keeps its faults to itself: mcheck's handler hears of them. */
+static void hear_fault(enum mcheck_status status) {
+    if (!is_misuse) finding(player_here, "a check found fault %d", (int)status);
+}
+
+static void listen(void) {
+    const char *check = getenv("PRIMALLOC_CHECK");
+    prim_error_set(hear_error, NULL);
+    if (check && strcmp(check, "ignore") == 0 && under_test_mcheck(hear_fault) != 0) abort();
+}
+
 void play_start(void) {
     const char *misuse = getenv("FUZZ_MISUSE");
     const char *limit = getenv("PRIMALLOC_HARD_LIMIT");
@@ -112,9 +132,12 @@ void play_start(void) {
     add_choices(setting_choices);
     uint64_t value;
     if (prim_option_get("hard_limit", &value) != 0) abort();
+    listen();
 }
 
 void play(struct player *player, const uint8_t *bytes, size_t size, uint64_t salt) {
+    player_here = player;
+    player->sequences++;
     player->feed = feed_from(bytes, size, salt);
     uint64_t first = player->calls;
     while (player->calls - first < CALLS_LEAST ||

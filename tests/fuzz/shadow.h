@@ -43,7 +43,7 @@ struct player {
     size_t count;
     size_t held_bytes;
     uint64_t tags;
-    uint64_t calls;
+    uint64_t calls, sequences;
     bool has_changed_settings;
     struct call_record history[HISTORY];
     unsigned char *lent; /* memory of LENT_BYTES for heaps */
@@ -55,6 +55,11 @@ struct rules {
     bool may_misuse;  /* what is no block of ours may be freed, what is of new resized */
 };
 extern struct rules rules;
+
+/* Who plays in this thread, for faults that the library hears of by itself; and whether it misuses
+ * the library on purpose just now. */
+extern _Thread_local struct player *player_here;
+extern _Thread_local bool is_misuse;
 
 /* Notes a call for the report of a finding, which it precedes. */
 void shadow_note(struct player *player, const char *name, const void *block, size_t size,

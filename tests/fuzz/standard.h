@@ -3,6 +3,7 @@
 #ifndef TESTS_FUZZ_STANDARD_H
 #define TESTS_FUZZ_STANDARD_H
 
+#include <mcheck.h>
 #include <stddef.h>
 
 void *under_test_malloc(size_t size);
@@ -28,5 +29,6 @@ void under_test___libc_cfree(void *block);
 void under_test_free_sized(void *block, size_t size);
 void under_test_free_aligned_sized(void *block, size_t alignment, size_t size);
 size_t under_test_malloc_usable_size(void *block);
+int under_test_mcheck(void (*handler)(enum mcheck_status));
 
 #endif

@@ -1,4 +1,4 @@
-/* The fuzzer's second target: each input is one sequence for each of three threads, which play at
+/* The fuzzer's second target: each input is four sequences for each of three threads, which play at
  * the same time, allocate from two shared heaps beside their own, and hand blocks to each other.
  * Now and then a thread ends and another takes its place. */
 #include <pthread.h>
@@ -75,9 +75,13 @@ static void start_thread(size_t number) {
 }
 
 static __attribute__((destructor)) void report(void) {
-    uint64_t calls = 0;
-    for (size_t i = 0; i < THREADS; i++) calls += players[i].calls;
-    fprintf(stderr, "stat::calls: %llu\n", (unsigned long long)calls);
+    uint64_t calls = 0, sequences = 0;
+    for (size_t i = 0; i < THREADS; i++) {
+        calls += players[i].calls;
+        sequences += players[i].sequences;
+    }
+    fprintf(stderr, "stat::calls: %llu\nstat::sequences: %llu\n", (unsigned long long)calls,
+            (unsigned long long)sequences);
 }
 
 int LLVMFuzzerInitialize(int *count, char ***arguments) {

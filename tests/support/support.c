@@ -93,6 +93,8 @@ static void watchdog_bark(int signal_number) {
 }
 
 void watchdog_start(unsigned seconds, const char *what) {
+    const char *patience = getenv("PRIM_TEST_PATIENCE");
+    seconds *= patience != NULL ? (unsigned)atoi(patience) : 1;
     watched = what;
     int length = snprintf(watchdog_message, sizeof watchdog_message,
                           "watchdog: process %d: %s did not finish within %u s: deadlock?\n",

@@ -40,8 +40,8 @@ bool is_reference_allocator(void);
  * at least 1. */
 size_t scaled(size_t count);
 
-/* Ends the process with status 124 and a message when it is not stopped within the time. A forked
- * child starts its own. */
+/* Ends the process with status 124 and a message when it is not stopped within the time, which
+ * PRIM_TEST_PATIENCE multiplies. A forked child starts its own. */
 void watchdog_start(unsigned seconds, const char *what);
 void watchdog_stop(void);
 
