@@ -59,4 +59,8 @@ unsafe extern "C" {
     pub fn prim_stats_get(stats: *mut Stats, size: usize) -> usize;
     pub fn prim_stats_classes(classes: *mut ClassStats, count: usize, size: usize) -> usize;
     pub fn prim_stats_write(form: c_int, output: Output, context: *mut c_void) -> c_int;
+
+    pub fn prim_tag_push(name: *const c_char) -> bool;
+    pub fn prim_tag_pop();
+    pub fn prim_tag_current() -> *const c_char;
 }

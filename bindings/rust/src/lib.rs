@@ -1,4 +1,4 @@
-//! primalloc as the global allocator of a Rust program, and its heaps, options and statistics.
+//! primalloc as the global allocator of a Rust program, and its heaps, options, statistics and tags.
 //!
 //! ```
 //! #[global_allocator]
@@ -24,7 +24,8 @@
 //! - [`Heap`]: blocks that are counted, limited and ended together;
 //! - [`options`]: each option of the library with its type. They are environment variables, too, as
 //!   for every program on primalloc;
-//! - [`stats`]: where the memory is.
+//! - [`stats`]: where the memory is;
+//! - [`tag_scope`]: whose memory it is, told by parts of the program.
 //!
 //! With the feature `allocator-api2`, `&Heap` and [`Primalloc`] are allocators for the collections of
 //! the crate of that name, and of others that take it:
@@ -54,6 +55,7 @@ use ffi::{
 
 pub use heap::{Heap, HeapCounts, HeapId, LendError};
 pub use heap_box::HeapBox;
+pub use tags::{TagScope, current_tag, tag_scope};
 
 #[cfg(feature = "allocator-api2")]
 mod allocator;
@@ -62,6 +64,7 @@ mod heap;
 mod heap_box;
 pub mod options;
 pub mod stats;
+mod tags;
 
 /// There is no memory, or no room in the heap's limit or in the memory that it was lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
