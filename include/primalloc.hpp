@@ -176,6 +176,7 @@ template <class T> void destroy(T *object) noexcept {
     }
 }
 
+// destroy, as an owner's last word.
 template <class T> struct deleter {
     constexpr deleter() noexcept = default;
     template <class U, class = typename std::enable_if<std::is_convertible<U *, T *>::value>::type>
@@ -185,6 +186,7 @@ template <class T> struct deleter {
     }
 };
 
+// Owner of one object. A pointer to a derived class converts, as with destroy.
 template <class T> using unique_ptr = std::unique_ptr<T, deleter<T>>;
 
 // new T(arguments...) from primalloc.
@@ -193,10 +195,12 @@ template <class T, class... Arguments> T *make(Arguments &&...arguments) {
                                 std::forward<Arguments>(arguments)...);
 }
 
+// The same with an owner.
 template <class T, class... Arguments> unique_ptr<T> make_unique(Arguments &&...arguments) {
     return unique_ptr<T>(make<T>(std::forward<Arguments>(arguments)...));
 }
 
+// The same with shared owners, whose count lies in the object's block.
 template <class T, class... Arguments> std::shared_ptr<T> make_shared(Arguments &&...arguments) {
     return std::allocate_shared<T>(allocator<T>(), std::forward<Arguments>(arguments)...);
 }
@@ -293,8 +297,9 @@ template <at_end End> class basic_heap {
     prim_heap_t *heap_;
 };
 
-// Blocks that are left when a heap's scope ends stay valid; those of a region end with it.
+// Blocks that are left when a heap's scope ends stay valid.
 using heap = basic_heap<at_end::keep_blocks>;
+// Blocks that are left end with their region.
 using region = basic_heap<at_end::end_blocks>;
 
 // Allocator of the C++ standard over one heap, which must live as long as what it allocated. Equal

@@ -40,17 +40,18 @@ class Section:
     entries: list = field(default_factory=list)
 
 
-def parser():
-    """tree-sitter's parser for C, from build/venv if this Python has none."""
+def parser(language="c"):
+    """tree-sitter's parser for C or C++ ("cpp"), from build/venv if this Python has none."""
+    name = f"tree_sitter_{language}"
     try:
-        language = importlib.import_module("tree_sitter_c").language()
+        grammar = importlib.import_module(name).language()
     except ImportError:
         subprocess.run([ROOT / "tools" / "venv", "tools/requirements.txt"], check=True)
         for folder in (ROOT / "build" / "venv" / "lib").glob("python3*/site-packages"):
             site.addsitedir(folder)
-        language = importlib.import_module("tree_sitter_c").language()
+        grammar = importlib.import_module(name).language()
     tree_sitter = importlib.import_module("tree_sitter")
-    return tree_sitter.Parser(tree_sitter.Language(language))
+    return tree_sitter.Parser(tree_sitter.Language(grammar))
 
 
 def read_comment(text):

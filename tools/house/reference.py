@@ -3,6 +3,8 @@
 import re
 
 from house import tables
+from house.cxx_reference import HEADER as CXX_HEADER
+from house.cxx_reference import cxx_lines, problems_of_cxx, read_cxx
 from house.header import read_header
 
 HEADER = "include/primalloc.h"
@@ -10,7 +12,8 @@ FOLDER = "docs/reference"
 NOTE = "<!-- Written by tools/docs from {}; change it there and run `make docs`. -->\n"
 FACTS = {"Sizes": "sizes", "Alignment": "alignment", "Errors": "errors", "Threads": "threads"}
 GIVES_BLOCK = re.compile(r"^(void|char) \*\w|^int \w*memalign\(")
-CODE = re.compile(r"(?<![\w`/.])([A-Za-z]\w*_\w+|\w+\(3\)|[A-Z_]{4,}_?[A-Z]*|\*\w+)(?![\w`(])")
+CODE = re.compile(r"(?<![\w`/.:])((?:std|prim)(?:::\w+)+|[A-Za-z]\w*_\w+|\w+\(3\)|"
+                  r"[A-Z_]{4,}_?[A-Z]*|\*\w+)(?![\w`(])")
 DOCUMENT = re.compile(r"\bdocs/([\w/]+\.md)\b")
 
 
@@ -54,7 +57,7 @@ def problems_of(tree):
     problems += [f"{HEADER}: does not declare {row['symbol']} of {tables.EXPORTS}"
                  for row in tables.exports(tree)
                  if row["group"] == "PRIM" and row["symbol"] not in declared]
-    return problems
+    return problems + (problems_of_cxx(tree) if tree.exists(CXX_HEADER) else [])
 
 
 def prose(text):
@@ -100,12 +103,17 @@ def section_page(section, sources):
     return "\n".join(lines).rstrip() + "\n"
 
 
-def index_page(sections):
+def cxx_page(tree):
+    lines = [NOTE.format(CXX_HEADER), *cxx_lines(tree, prose)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def index_page(sections, cxx_names):
     lines = [NOTE.format(HEADER), "# Reference\n", (
         "All that [primalloc.h](../../include/primalloc.h) declares, section by section.\n"
         "The standard names (`malloc`, `free`, `operator new` and so on) do what those with\n"
         "the prefix `prim_` do; [symbols](../symbols.md) lists all that the library exports.\n"
-        "For C++ see [primalloc.hpp](../../include/primalloc.hpp), for Rust `cargo doc` in\n"
+        "[The page for C++](cxx.md) has what primalloc.hpp adds; for Rust there is `cargo doc` in\n"
         "`bindings/rust`.\n")]
     lines += ["| section | functions |", "|---|---|"]
     for section in sections:
@@ -113,6 +121,9 @@ def index_page(sections):
         names = [f"[`{name}`]({page}#{heading(entry)})" for entry in section.entries
                  for name in entry.names("function")]
         lines.append(f"| [{section.comment.title}]({page}) | {', '.join(names)} |")
+    if cxx_names:
+        names = [f"[`prim::{name}`](cxx.md#prim{name})" for name in cxx_names]
+        lines.append(f"| [C++](cxx.md) | {', '.join(names)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -128,4 +139,8 @@ def reference_documents(tree):
     sections = read_header(tree, HEADER)
     sources = {row["symbol"]: row["source"] for row in tables.exports(tree)}
     pages = {page_of(section): section_page(section, sources) for section in sections}
-    return {f"{FOLDER}/README.md": index_page(sections)} | pages
+    cxx_names = []
+    if tree.exists(CXX_HEADER):
+        cxx_names = [entry.name for entry in read_cxx(tree)]
+        pages[f"{FOLDER}/cxx.md"] = cxx_page(tree)
+    return {f"{FOLDER}/README.md": index_page(sections, cxx_names)} | pages

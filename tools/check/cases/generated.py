@@ -30,6 +30,14 @@ DECLARATION = "void *prim_malloc(size_t size);\n"
 COMMENT = "/* A block.\n * Errors: NULL. */\n"
 
 
+def cxx(body):
+    """The same, and a header for C++ with a declaration; what is inside needs no comment."""
+    return header(COMMENT + DECLARATION) | {
+        "include/primalloc-new-delete.hpp": "// x - new.\n//\n// Once.\n",
+        "include/primalloc.hpp": "// y - C++.\n//\n// All.\nnamespace prim {\n" + body
+                                 + "namespace detail {\nclass hidden {};\n}\n}\n"}
+
+
 def write_documents(tree):
     for path, text in render_all(tree).items():
         tree.path(path).parent.mkdir(exist_ok=True)
@@ -72,6 +80,9 @@ CASES = [
          header(COMMENT + DECLARATION), lambda tree: (write_documents(tree), tree.path(
              "include/primalloc.h").write_text(
                  tree.read("include/primalloc.h").replace("A block.", "Blocks.")))),
+    Case("C++ that tells all", None, cxx("// Numbers.\nclass box {};\n"), write_documents),
+    Case("C++ without a comment", "primalloc.hpp:5: box has no comment", cxx("class box {};\n"),
+         write_documents),
     Case("an unknown group", "unknown group",
          TABLES | {"src/api/exports.def": 'EXPORT(malloc, SYSV, "SVID")\n'}),
 ]
