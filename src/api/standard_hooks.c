@@ -100,7 +100,8 @@ static const void *address_in(const struct dl_phdr_info *info, ElfW(Addr) value)
     return (const void *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
 }
 
-#pragma weak _DYNAMIC /* a static program has none */
+/* Where the linker put our own header. */
+extern const char __ehdr_start[] __attribute__((weak, visibility("hidden")));
 
 /* Symbols that are not defined stand before those that the hash table knows; most are functions. */
 static int references_hook(struct dl_phdr_info *info, size_t size, void *context) {
@@ -115,7 +116,7 @@ static int references_hook(struct dl_phdr_info *info, size_t size, void *context
             entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
         }
     }
-    if (!entry || entry == _DYNAMIC) {
+    if (!entry || info->dlpi_addr == (uintptr_t)__ehdr_start) {
         return 0; /* we are no user of theirs */
     }
     for (; entry->d_tag != DT_NULL; entry++) {
