@@ -15,7 +15,7 @@
 enum {
     PATH_ROOM = 4096,      /* the kernel opens no longer path */
     NAME_ROOM = 64,        /* for the name of a file behind a path */
-    WORD_ROOM = 512,       /* lists of controllers and of mount options */
+    LINE_ROOM = 48 * 1024, /* two paths, each byte written as four, and a page of mount options */
     PROCESSORS_MAX = 4096, /* greater quotas are none */
 };
 
@@ -35,38 +35,31 @@ struct look {
     uint64_t processors;
     void (*read_level)(struct look *look, bool is_lowest);
     struct text_file lines;           /* of the file that is gone through */
-    struct text_file limit;           /* the file that one limit is read from */
+    struct text_file limit;           /* the file that limits are read from */
     size_t path_length;               /* of path, without the name of a file */
     char group[PATH_ROOM];            /* as /proc/self/cgroup has it */
-    char top[PATH_ROOM];              /* the group that a mount has at its top */
     char path[PATH_ROOM + NAME_ROOM]; /* of the directory being read */
-    char word[WORD_ROOM];
+    char room[LINE_ROOM];             /* for a line of either; who reads limits needs no mount's */
 };
 
-static int skip_fields(struct text_file *file, unsigned count) {
-    int byte = ' ';
-    char nothing[1];
-    while (count-- && byte == ' ') {
-        byte = text_file_field(file, ' ', ' ', nothing, sizeof nothing);
+/* Ends the text at the first such byte and returns what is behind it; NULL if there is none. */
+static char *cut(char *text, char byte) {
+    char *end = text ? strchr(text, byte) : NULL;
+    if (!end) {
+        return NULL;
     }
-    return byte;
+    *end = '\0';
+    return end + 1;
 }
 
-static int skip_line(struct text_file *file, int byte) {
-    char nothing[1];
-    return byte == '\n' || byte == TEXT_FILE_END
-               ? byte
-               : text_file_field(file, '\n', '\n', nothing, sizeof nothing);
-}
-
-/* Reads words joined by commas up to the byte `end`; tells whether the controller is one. */
-static bool read_controllers(struct look *look, int end, int *behind) {
-    bool found = false;
-    do {
-        *behind = text_file_field(&look->lines, ',', end, look->word, WORD_ROOM);
-        found = found || strcmp(look->word, look->controller) == 0;
-    } while (*behind == ',');
-    return found;
+/* Whether the word is one of those that commas join in the list. */
+static bool has_word(const char *list, const char *word) {
+    size_t length = strlen(word);
+    while (list && (strncmp(list, word, length) != 0 || (list[length] && list[length] != ','))) {
+        list = strchr(list, ',');
+        list = list ? list + 1 : NULL;
+    }
+    return list != NULL;
 }
 
 /* Spaces and the like stand in mountinfo as backslash and three octal digits. */
@@ -114,35 +107,39 @@ static void lower(uint64_t *limit, uint64_t value) {
     }
 }
 
-/* The number in a file of the directory being read, or CGROUP_UNLIMITED. */
+/* The first line of a file of the directory being read; NULL without one. */
+static const char *read_limit_line(struct look *look, const char *name) {
+    if (!open_limit(look, name)) {
+        return NULL;
+    }
+    const char *line = text_file_line(&look->limit, look->room, LINE_ROOM);
+    text_file_close(&look->limit);
+    return line;
+}
+
+/* The number in such a file, or CGROUP_UNLIMITED: for "max" and "-1", too. */
 static uint64_t read_limit(struct look *look, const char *name) {
     uint64_t value;
-    int behind;
-    if (!open_limit(look, name)) {
-        return CGROUP_UNLIMITED;
-    }
-    bool is_number = text_file_decimal(&look->limit, &value, &behind); /* not so: "max", "-1" */
-    text_file_close(&look->limit);
-    return is_number ? value : CGROUP_UNLIMITED;
+    const char *line = read_limit_line(look, name);
+    return line && text_decimal(&line, &value) ? value : CGROUP_UNLIMITED;
 }
 
 /* Version 1 tells the least limit of all groups above as well, of those too that are not visible
  * in a container. */
 static void lower_by_statistics(struct look *look) {
-    int behind = '\n';
+    static const char name[] = "hierarchical_memory_limit ";
     if (!open_limit(look, "/memory.stat")) {
         return;
     }
-    while (behind != TEXT_FILE_END) {
-        behind = text_file_field(&look->limit, ' ', ' ', look->word, WORD_ROOM);
-        if (behind == ' ' && strcmp(look->word, "hierarchical_memory_limit") == 0) {
-            uint64_t value;
-            if (text_file_decimal(&look->limit, &value, &behind)) {
+    for (const char *line; (line = text_file_line(&look->limit, look->room, LINE_ROOM));) {
+        uint64_t value;
+        if (strncmp(line, name, sizeof name - 1) == 0) {
+            line += sizeof name - 1;
+            if (text_decimal(&line, &value)) {
                 lower(&look->hard, value);
             }
             break;
         }
-        behind = skip_line(&look->limit, behind);
     }
     text_file_close(&look->limit);
 }
@@ -168,18 +165,16 @@ static void lower_processors(struct look *look, uint64_t quota, uint64_t period)
 static void read_processors(struct look *look, bool is_lowest) {
     uint64_t quota;
     uint64_t period;
-    int behind;
     (void)is_lowest;
     if (look->version == VERSION_1) {
         quota = read_limit(look, "/cpu.cfs_quota_us");
         period = read_limit(look, "/cpu.cfs_period_us");
         lower_processors(look, quota, period);
-    } else if (open_limit(look, "/cpu.max")) { /* "max 100000" or "150000 100000" */
-        if (text_file_decimal(&look->limit, &quota, &behind) && behind == ' ' &&
-            text_file_decimal(&look->limit, &period, &behind)) {
+    } else {
+        const char *line = read_limit_line(look, "/cpu.max"); /* "max 100000", "150000 100000" */
+        if (line && text_decimal(&line, &quota) && *line++ == ' ' && text_decimal(&line, &period)) {
             lower_processors(look, quota, period);
         }
-        text_file_close(&look->limit);
     }
 }
 
@@ -189,21 +184,16 @@ static void find_group(struct look *look) {
     if (!open_below_root(look, &look->lines, "/proc/self/cgroup")) {
         return;
     }
-    int byte = '\n';
-    while (byte != TEXT_FILE_END && look->version != VERSION_1) { /* "number:controllers:path" */
-        bool is_wanted = false;
-        bool is_unified = false;
-        byte = text_file_field(&look->lines, ':', ':', look->word, WORD_ROOM);
-        if (byte == ':') {
-            bool is_zero = strcmp(look->word, "0") == 0;
-            is_wanted = read_controllers(look, ':', &byte);
-            is_unified = is_zero && look->word[0] == '\0';
-        }
-        if (byte == ':' && (is_wanted || is_unified)) {
-            byte = text_file_field(&look->lines, '\n', '\n', look->group, PATH_ROOM);
+    char *line; /* "number:controllers:path" */
+    while (look->version != VERSION_1 &&
+           (line = text_file_line(&look->lines, look->room, LINE_ROOM))) {
+        char *controllers = cut(line, ':');
+        char *path = cut(controllers, ':');
+        bool is_wanted = path && has_word(controllers, look->controller);
+        bool is_unified = path && strcmp(line, "0") == 0 && controllers[0] == '\0';
+        if (is_wanted || is_unified) {
+            path_append(look->group, 0, PATH_ROOM, path);
             look->version = is_wanted ? VERSION_1 : VERSION_2;
-        } else {
-            byte = skip_line(&look->lines, byte);
         }
     }
     text_file_close(&look->lines);
@@ -245,37 +235,44 @@ static const char *group_below(const char *group, const char *top) {
     return !is_below ? NULL : strcmp(group + length, "/") == 0 ? "" : group + length;
 }
 
-/* Reads one line of mountinfo, "number parent device top point options [more] - type source
- * options", into top and path; tells whether that mounts the hierarchy in question. */
-static bool read_mount(struct look *look, int *byte) {
-    struct text_file *lines = &look->lines;
+/* What is behind the lone dash that ends the optional fields of a line of mountinfo, or NULL. */
+static char *behind_dash(char *line) {
+    for (char *dash = line; (dash = strchr(dash, '-')); dash++) {
+        if (dash > line && dash[-1] == ' ' && dash[1] == ' ') {
+            return dash + 2;
+        }
+    }
+    return NULL;
+}
+
+/* Takes a line of mountinfo apart, "number parent device top point options [more] - type source
+ * options", if it mounts the hierarchy in question: the point goes to path, the top is returned. */
+static const char *read_mount(struct look *look, char *line) {
+    char *type = behind_dash(line);
+    char *source = cut(type, ' ');
+    bool is_wanted = false;
+    if (source && look->version == VERSION_2) {
+        is_wanted = strcmp(type, "cgroup2") == 0;
+    } else if (source && strcmp(type, "cgroup") == 0) {
+        const char *options = cut(source, ' ');
+        is_wanted = options && has_word(options, look->controller);
+    }
+    if (!is_wanted) {
+        return NULL;
+    }
+    char *top = line;
+    for (unsigned field = 0; field < 3; field++) {
+        top = cut(top, ' ');
+    }
+    char *point = cut(top, ' ');
+    if (!cut(point, ' ')) {
+        return NULL;
+    }
+    decode(top);
+    decode(point);
     size_t start = path_append(look->path, 0, PATH_ROOM, look->root);
-    look->word[0] = '\0';
-    *byte = skip_fields(lines, 3);
-    if (*byte == ' ') {
-        *byte = text_file_field(lines, ' ', ' ', look->top, PATH_ROOM);
-    }
-    if (*byte == ' ') {
-        *byte = text_file_field(lines, ' ', ' ', look->path + start, PATH_ROOM - start);
-    }
-    while (*byte == ' ' && strcmp(look->word, "-") != 0) {
-        *byte = text_file_field(lines, ' ', ' ', look->word, WORD_ROOM);
-    }
-    if (*byte == ' ') {
-        *byte = text_file_field(lines, ' ', ' ', look->word, WORD_ROOM);
-    }
-    if (*byte != ' ') {
-        return false;
-    }
-    decode(look->top);
-    decode(look->path + start);
-    look->path_length = strlen(look->path);
-    if (look->version == VERSION_2) {
-        return strcmp(look->word, "cgroup2") == 0;
-    }
-    bool is_version_1 = strcmp(look->word, "cgroup") == 0;
-    *byte = skip_fields(lines, 1);
-    return is_version_1 && *byte == ' ' && read_controllers(look, ' ', byte);
+    look->path_length = path_append(look->path, start, PATH_ROOM, point);
+    return top;
 }
 
 /* Goes through the mounts: those that show the group or one above it, or else just any. */
@@ -283,18 +280,15 @@ static void read_mounts(struct look *look, bool any) {
     if (!open_below_root(look, &look->lines, "/proc/self/mountinfo")) {
         return;
     }
-    int byte = '\n';
-    while (byte != TEXT_FILE_END) {
-        if (read_mount(look, &byte)) {
-            const char *below = group_below(look->group, look->top);
-            if (!below && any) { /* a path that leaves the mount must not be followed */
-                below = is_outside_namespace(look->group) ? "" : look->group;
-            }
-            if (below) {
-                read_upwards(look, below);
-            }
+    for (char *line; (line = text_file_line(&look->lines, look->room, LINE_ROOM));) {
+        const char *top = read_mount(look, line);
+        const char *below = top ? group_below(look->group, top) : NULL;
+        if (top && !below && any) { /* a path that leaves the mount must not be followed */
+            below = is_outside_namespace(look->group) ? "" : look->group;
         }
-        byte = skip_line(&look->lines, byte);
+        if (below) {
+            read_upwards(look, below);
+        }
     }
     text_file_close(&look->lines);
 }

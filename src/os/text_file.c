@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "os/confined.h"
 
 bool text_file_open(struct text_file *file, const char *path) {
@@ -47,53 +49,64 @@ int text_file_byte(struct text_file *file) {
     return (unsigned char)file->buffer[file->next++];
 }
 
-int text_file_field(struct text_file *file, int end, int other_end, char *text, size_t room) {
-    char *out = text;
-    const char *last = text + room - 1;
-    for (;;) { /* a kilobyte or ten of mounts is read so: from the buffer, byte by byte */
-        const char *at = file->buffer + file->next;
-        const char *stop = file->buffer + file->length;
-        while (at != stop) {
-            int byte = (unsigned char)*at++;
-            if (byte == end || byte == other_end || byte == '\n') {
-                file->next = (unsigned)(at - file->buffer);
-                *out = '\0';
-                return byte;
-            }
-            if (out != last) {
-                *out++ = (char)byte;
+/* A line that does not lie in the buffer as a whole. */
+static char *gather_line(struct text_file *file, char *room, size_t size) {
+    size_t length = 0;
+    bool was_found = false;
+    for (const char *end = NULL; !end;) {
+        if (file->next == file->length) {
+            fill(file);
+            if (file->length == 0) {
+                break;
             }
         }
-        fill(file);
-        if (file->length == 0) {
-            *out = '\0';
-            return TEXT_FILE_END;
-        }
+        const char *start = file->buffer + file->next;
+        size_t here = file->length - file->next;
+        end = memchr(start, '\n', here);
+        here = end ? (size_t)(end - start) : here;
+        file->next += (unsigned)(here + (end != NULL));
+        here = bits_min(here, size - 1 - length);
+        memcpy(room + length, start, here);
+        length += here;
+        was_found = true;
     }
+    room[length] = '\0';
+    return was_found ? room : NULL;
 }
 
-bool text_file_decimal(struct text_file *file, uint64_t *number, int *behind) {
-    uint64_t value = 0;
-    bool is_number = false;
-    bool fits = true;
-    int byte = text_file_byte(file);
-    for (; byte >= '0' && byte <= '9'; byte = text_file_byte(file)) {
-        is_number = true;
-        fits = fits && !__builtin_mul_overflow(value, (uint64_t)10, &value) &&
-               !__builtin_add_overflow(value, (uint64_t)(byte - '0'), &value);
+char *text_file_line(struct text_file *file, char *room, size_t size) {
+    char *start = file->buffer + file->next;
+    char *end = memchr(start, '\n', file->length - file->next);
+    if (!end) {
+        return gather_line(file, room, size);
     }
+    *end = '\0';
+    file->next = (unsigned)(end + 1 - file->buffer);
+    return start;
+}
+
+bool text_decimal(const char **text, uint64_t *number) {
+    const char *at = *text;
+    uint64_t value = 0;
+    bool fits = true;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        fits = fits && !__builtin_mul_overflow(value, (uint64_t)10, &value) &&
+               !__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value);
+    }
+    bool is_number = at != *text && fits;
+    *text = at;
     *number = value;
-    *behind = byte;
-    return is_number && fits;
+    return is_number;
 }
 
 bool text_file_number(const char *path, uint64_t *number) {
     struct text_file file;
-    int behind;
+    char room[32];
     if (!text_file_open(&file, path)) {
         return false;
     }
-    bool is_number = text_file_decimal(&file, number, &behind);
+    const char *line = text_file_line(&file, room, sizeof room);
+    bool is_number = line && text_decimal(&line, number);
     text_file_close(&file);
     return is_number;
 }

@@ -1,4 +1,4 @@
-/* text_file.h - the kernel's text files, read byte by byte in bounded space.
+/* text_file.h - the kernel's text files, read in bounded space.
  *
  * All calls go through syscall(), as in memory.c, and nothing allocates. Every function keeps
  * errno; a file that is missing or cannot be read any further has simply come to its end. */
@@ -24,13 +24,14 @@ void text_file_close(struct text_file *file);
 /* The next byte, 0 to 255, or TEXT_FILE_END. */
 int text_file_byte(struct text_file *file);
 
-/* Reads up to one of two bytes or the line's end, whichever comes first, and returns it, or
- * TEXT_FILE_END. What was before it becomes a string in text; what does not fit is dropped. */
-int text_file_field(struct text_file *file, int end, int other_end, char *text, size_t room);
+/* The next line as a string without its end, in the file's buffer or in the room, where what does
+ * not fit is dropped; the caller's to change, until the next call. NULL at the file's end. In a
+ * line libc's string functions find things faster than any reader of bytes. */
+char *text_file_line(struct text_file *file, char *room, size_t size);
 
-/* Reads a decimal number and the one byte behind it, which *behind tells; false if there is no
- * number or if it exceeds 64 bits. */
-bool text_file_decimal(struct text_file *file, uint64_t *number, int *behind);
+/* Reads a decimal number and moves *text behind it; false, and the number undefined, if there is
+ * none or if it exceeds 64 bits. */
+bool text_decimal(const char **text, uint64_t *number);
 
 /* The decimal number that a file begins with; false if there is none. */
 bool text_file_number(const char *path, uint64_t *number);

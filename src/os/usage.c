@@ -54,7 +54,6 @@ struct usage usage_now(void) {
     struct usage usage = {0};
     struct rusage kernel = {0};
     struct text_file file;
-    int behind;
     int saved_errno = errno;
     if (is_confined()) {
         return usage;
@@ -68,10 +67,13 @@ struct usage usage_now(void) {
     usage.major_faults = (uint64_t)kernel.ru_majflt;
     usage.rss_peak_bytes = (uint64_t)kernel.ru_maxrss * 1024;
     if (text_file_open(&file, "/proc/self/statm")) {
-        text_file_decimal(&file, &usage.virtual_bytes, &behind);
-        text_file_decimal(&file, &usage.rss_bytes, &behind);
-        usage.virtual_bytes *= memory_page_size();
-        usage.rss_bytes *= memory_page_size();
+        char room[64];
+        const char *at = text_file_line(&file, room, sizeof room); /* "virtual resident ..." */
+        if (at && text_decimal(&at, &usage.virtual_bytes) && *at++ == ' ' &&
+            text_decimal(&at, &usage.rss_bytes)) {
+            usage.virtual_bytes *= memory_page_size();
+            usage.rss_bytes *= memory_page_size();
+        }
         text_file_close(&file);
     }
     return usage;

@@ -326,9 +326,9 @@ static void test_long_files(void **state) {
     length = repeat(text, length, " rw - overlay overlay rw", 1);
     length = repeat(text, length, ",lowerdir=/var/lib/docker/overlay2/l/ABCDEFGHIJKLMNOPQR", 5000);
     length = repeat(text, length, "\n35 31 0:32 / /sys/fs/cgroup/memory rw", 1);
-    length = repeat(text, length, " shared:12345", 5000);
+    length = repeat(text, length, " shared:12345", 2000);
     length = repeat(text, length, " - cgroup cgroup rw", 1);
-    length = repeat(text, length, ",option", 5000);
+    length = repeat(text, length, ",option", 2000);
     length = repeat(text, length, ",memory\n" V1_CPU, 1);
     CHECK(length < ROOM, "a text of %zu bytes", length);
     write_file("proc/self/mountinfo", text, length);

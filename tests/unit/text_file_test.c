@@ -70,27 +70,53 @@ static void test_bytes(void **state) {
     assert_int_equal(fcntl(file.descriptor, F_GETFD), -1);
 }
 
+static void expect_line(struct text_file *file, const char *expected) {
+    char room[700];
+    char *line = text_file_line(file, room, sizeof room);
+    assert_non_null(line);
+    assert_string_equal(line, expected);
+    memset(line, '#', strlen(line)); /* the caller's to change */
+}
+
+/* Lines that lie in the buffer, that do not, and that are longer than the room. */
+static void test_lines(void **state) {
+    (void)state;
+    char text[3000];
+    char longest[700];
+    struct text_file file;
+    char room[8];
+    memset(text, 'a', sizeof text);
+    memset(longest, 'a', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    text[5] = text[6] = text[2006] = text[2500] = '\n';
+    write_file(text, sizeof text);
+    errno = ERRNO_MARK;
+    assert_true(text_file_open(&file, path));
+    expect_line(&file, "aaaaa");
+    expect_line(&file, "");
+    expect_line(&file, longest);
+    expect_line(&file, longest + sizeof longest - 1 - 493);
+    expect_line(&file, longest + sizeof longest - 1 - 499); /* the file ends without an end */
+    assert_null(text_file_line(&file, room, sizeof room));
+    assert_null(text_file_line(&file, room, sizeof room));
+    assert_int_equal(errno, ERRNO_MARK);
+    text_file_close(&file);
+}
+
 static void test_decimals(void **state) {
     (void)state;
-    struct text_file file;
     uint64_t number;
-    int behind;
-    write_file("150000 100000\nx", 15);
-    assert_true(text_file_open(&file, path));
-    assert_true(text_file_decimal(&file, &number, &behind) && number == 150000 && behind == ' ');
-    assert_true(text_file_decimal(&file, &number, &behind) && number == 100000 && behind == '\n');
-    assert_false(text_file_decimal(&file, &number, &behind));
-    assert_int_equal(behind, 'x');
-    assert_false(text_file_decimal(&file, &number, &behind));
-    assert_int_equal(behind, TEXT_FILE_END);
-    text_file_close(&file);
+    const char *at = "150000 100000x";
+    assert_true(text_decimal(&at, &number) && number == 150000 && *at++ == ' ');
+    assert_true(text_decimal(&at, &number) && number == 100000 && *at == 'x');
+    assert_false(text_decimal(&at, &number));
+    assert_int_equal(*at, 'x');
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_numbers),  cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_bytes),    cmocka_unit_test(test_lines),
         cmocka_unit_test(test_decimals),
     };
     int file = mkstemp(path);
