@@ -15,6 +15,7 @@ from .trial import clean_environment
 CACHE = ("--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64")
 THREADS_MOST = "--max-threads=1100"
 TOTALS = re.compile(r"^totals: (.*)$", re.MULTILINE)
+TURN = re.compile(rb"^--.* SCHED\[(\d+)\]: +acquired lock")
 EVENTS = re.compile(r"^events: (.*)$", re.MULTILINE)
 
 
@@ -67,25 +68,31 @@ def symbol_addresses(program, names):
 def call_lengths(words, allocator):
     """{"malloc": [instructions of each call], "free": the same} of bench/workloads/call-lengths.
 
-    Lackey writes a line for each instruction; those between a begin and the end are the call's.
+    Lackey writes a line for each instruction; those between a begin and the end are the call's, but
+    for other threads': what valgrind tells of its turns says whose an instruction is.
     """
     malloc, free, end = symbol_addresses(words[0], ["malloc_begins", "free_begins", "call_ends"])
     lengths = {malloc: [], free: []}
     reader, writer = os.pipe()
     with subprocess.Popen(
             ["valgrind", "-q", "--tool=lackey", "--basic-counts=no", "--trace-mem=yes",
-             f"--log-fd={writer}", *words], pass_fds=[writer], stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, env=environment_of(allocator)) as process:
+             "--trace-sched=yes", f"--log-fd={writer}", *words], pass_fds=[writer],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            env=environment_of(allocator)) as process:
         os.close(writer)
-        kind, length = None, 0
+        kind, length, thread, caller = None, 0, None, None
         with os.fdopen(reader, "rb", buffering=1 << 20) as trace:
             for line in trace:
                 if line[:1] != b"I":
+                    if line[:1] == b"-" and (turn := TURN.match(line)):
+                        thread = turn.group(1)
                     continue
                 address = line[3:11]
                 if kind is None:
                     if address in lengths:
-                        kind, length = address, 0
+                        kind, length, caller = address, 0, thread
+                elif thread != caller:
+                    continue
                 elif address == end:
                     lengths[kind].append(length)
                     kind = None
