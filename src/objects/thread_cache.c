@@ -185,6 +185,8 @@ void thread_cache_note_event(struct thread_cache *cache) {
         if (events % PRESSED_INTERVAL == 0 && limits_are_pressed()) {
             slab_purge(false);
         }
+    } else if (PRIM_UNLIKELY(load_relaxed(&purge_is_under_way))) {
+        purge_tick();
     }
 }
 

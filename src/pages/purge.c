@@ -16,10 +16,36 @@ enum {
     AGE_COUNT = 4096,      /* 8 GiB of heap before two blocks share an age: the younger one's */
     REFUSALS_MAX = 8,      /* locked pages: try elsewhere so many times */
     SMALL_HEAP = 32 << 20, /* no huge pages here, so none to keep whole */
+    VISIT_LOOKS = 24,      /* of one of the program's calls: it has better things to do */
+    PIECE_LOOKS = 12,      /* looks that take as long as giving a piece back */
+};
+
+_Atomic bool purge_is_under_way;
+
+enum stage { STAGE_WHOLE, STAGE_PARTS, STAGE_OVER };
+
+/* What to purge, and how far we are; all zero but for what is wanted is a search's beginning. */
+struct search {
+    size_t left;              /* slices still to be purged */
+    uint16_t since;           /* blocks freed in this generation or later are not idle */
+    bool is_for_all;          /* idle or not */
+    bool is_for_any_part;     /* parts of blocks are idle by their number, whichever they are */
+    bool counts_resident;     /* purged is what was resident */
+    bool may_break;           /* huge pages may be broken up for any part */
+    bool may_cut;             /* parts of whole blocks may go in the end */
+    bool has_young;           /* met a block that is not idle */
+    enum stage stage;         /* whole blocks, then anything */
+    unsigned refusals;        /* by the kernel */
+    size_t looks;             /* at spans and blocks that this visit has left */
+    size_t cursor_slices;     /* the walk goes on before a span of this size; 0: begins */
+    uintptr_t cursor_address; /* at this address */
+    uintptr_t cursor_end;     /* within a span, below this address; 0: at its end */
+    size_t purged;            /* bytes */
 };
 
 static struct {
     struct lock lock;
+    struct search idle;          /* (lock: PURGE) for what was idle in the epoch before */
     uint64_t epoch_start_ms;     /* (lock: PURGE) of the running epoch */
     uint64_t first_look_ms;      /* (lock: PURGE) when the process was young; 0: not yet */
     uint16_t epoch_generation;   /* (lock: PURGE) generation that the epoch began with */
@@ -28,23 +54,6 @@ static struct {
     _Atomic bool keeps_ages;     /* (atomic: hint) a window was opened once */
     _Atomic uint16_t freed_in[AGE_COUNT]; /* (atomic: hint) generation of a block's last free */
 } purge;
-
-/* What to purge, and how far we are. */
-struct search {
-    size_t left;              /* slices still to be purged */
-    uint16_t since;           /* blocks freed in this generation or later are not idle */
-    bool is_for_all;          /* idle or not */
-    bool is_for_any_part;     /* parts of blocks are idle by their number, whichever they are */
-    bool counts_resident;     /* purged is what was resident */
-    bool is_for_whole;        /* whole blocks only */
-    bool may_break;           /* huge pages may be broken up for any part */
-    bool may_cut;             /* parts of whole blocks may go in the end */
-    bool has_young;           /* met a block that is not idle */
-    unsigned refusals;        /* by the kernel */
-    size_t cursor_slices;     /* the walk goes on before a span of this size */
-    uintptr_t cursor_address; /* at this address */
-    size_t purged;            /* bytes */
-};
 
 struct piece {
     uintptr_t start;
@@ -84,7 +93,7 @@ static bool may_go(uintptr_t address, size_t size, struct search *search) {
         return true;
     }
     if (size == BLOCK_SIZE) {
-        return (search->is_for_whole || search->may_cut) && is_idle(address, search);
+        return (search->stage == STAGE_WHOLE || search->may_cut) && is_idle(address, search);
     }
     if (size < BLOCK_SIZE / 4 && !search->may_break && span_has_mark(address, MARK_ASKED)) {
         return false;
@@ -93,15 +102,25 @@ static bool may_go(uintptr_t address, size_t size, struct search *search) {
 }
 
 static size_t unit_of(const struct search *search) {
-    return search->is_for_whole ? (size_t)BLOCK_SIZE : bits_max(memory_page_size(), SLICE_SIZE);
+    return search->stage == STAGE_WHOLE ? (size_t)BLOCK_SIZE
+                                        : bits_max(memory_page_size(), SLICE_SIZE);
 }
 
 /* The highest piece of the span that may go, of a batch at most. */
-static struct piece find_piece(const struct span *span, struct search *search) {
+static PRIM_COLD struct piece find_piece(const struct span *span, struct search *search) {
     uintptr_t low = bits_round_up(span->address, unit_of(search));
     uintptr_t at = bits_round_down(span_end(span), unit_of(search));
     struct piece piece = {0, 0};
+    if (search->cursor_end > low) {
+        at = bits_min(at, search->cursor_end);
+    }
+    search->cursor_end = 0;
     while (at > low && piece.end - piece.start < BATCH_SIZE) {
+        if (search->looks == 0) {
+            search->cursor_end = at;
+            break;
+        }
+        search->looks--;
         uintptr_t start = bits_max(low, bits_round_down(at - 1, BLOCK_SIZE));
         if (may_go(start, at - start, search)) {
             piece.end = piece.end ? piece.end : at;
@@ -139,7 +158,7 @@ static struct span *take_piece(struct span *span, struct piece piece) {
 }
 
 /* With both locks held, dropping the page heap's around the system call. */
-static void purge_piece(struct span *span, struct piece piece, struct search *search) {
+static PRIM_COLD void purge_piece(struct span *span, struct piece piece, struct search *search) {
     size_t cursor_slices = span->slice_count;
     uintptr_t cursor_address = span->address;
     span = take_piece(span, piece);
@@ -151,6 +170,7 @@ static void purge_piece(struct span *span, struct piece piece, struct search *se
     bool done = mapping_purge(piece.start, size);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap_insert(span, done ? SPAN_CLEAN : SPAN_DIRTY);
+    search->looks -= bits_min(search->looks, PIECE_LOOKS);
     if (done) {
         search->left -= size / SLICE_SIZE;
         search->purged += resident;
@@ -161,17 +181,32 @@ static void purge_piece(struct span *span, struct piece piece, struct search *se
     }
 }
 
-/* With both locks held: walks the dirty spans from the largest down. What is left of a span after a
- * piece was taken out is smaller than it was, so the walk meets it again. */
-static void walk(struct search *search) {
+static bool is_over(const struct search *search) {
+    return search->left == 0 || search->refusals >= REFUSALS_MAX || search->stage == STAGE_OVER;
+}
+
+static void end_stage(struct search *search) {
+    search->stage++;
+    search->cursor_slices = 0;
+    search->cursor_end = 0;
+}
+
+/* With both locks held: walks the dirty spans from the largest down, to the stage's end if looks
+ * last. What is left of a span after a piece was taken out is smaller than it was, so the walk
+ * meets it again. */
+static PRIM_COLD void walk(struct search *search) {
     enum { STEPS_UNDER_LOCK = 64 };
     size_t least = unit_of(search) / SLICE_SIZE;
-    search->cursor_slices = SIZE_MAX;
-    search->cursor_address = 0;
-    for (unsigned steps = 1; search->left && search->refusals < REFUSALS_MAX; steps++) {
+    if (search->cursor_slices == 0) {
+        search->cursor_slices = SIZE_MAX;
+        search->cursor_address = 0;
+    }
+    for (unsigned steps = 1; search->looks && !is_over(search); steps++) {
         struct span *span =
             extent_set_before(&page_heap.dirty, search->cursor_slices, search->cursor_address);
+        search->looks--;
         if (!span || span->slice_count < least) {
+            end_stage(search);
             return;
         }
         struct piece piece = find_piece(span, search);
@@ -179,15 +214,16 @@ static void walk(struct search *search) {
             piece = cut_piece(piece, search);
             if (piece.start >= piece.end) { /* a whole one is there, and too large for today */
                 search->left = search->may_cut ? search->left : 0;
+                end_stage(search);
                 return;
             }
             purge_piece(span, piece, search);
             if (!search->is_for_all && lock_is_wanted(&purge.lock)) { /* the rest can wait */
-                search->left = 0;
+                search->looks = 0;
             }
         } else {
-            search->cursor_slices = span->slice_count;
-            search->cursor_address = span->address;
+            search->cursor_slices = span->slice_count; /* before this span, or it once more */
+            search->cursor_address = span->address + (search->cursor_end != 0);
             if (steps % STEPS_UNDER_LOCK == 0) {
                 lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
                 lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
@@ -196,16 +232,19 @@ static void walk(struct search *search) {
     }
 }
 
-/* With both locks held. */
-static void purge_found(struct search *search) {
+/* With both locks held: goes on with the search for so many looks. What goes was idle in the
+ * running epoch, too. */
+static PRIM_COLD void purge_found(struct search *search, size_t looks) {
+    size_t before = search->purged;
     page_heap_settle();
     search->may_cut = search->is_for_all || page_heap.mapped_slices < SMALL_HEAP / SLICE_SIZE;
-    search->is_for_whole = true;
-    walk(search);
-    search->is_for_whole = false;
-    walk(search);
-    page_heap.dirty_low_water =
-        bits_min(page_heap.dirty_low_water, load_relaxed(&page_heap.dirty.slice_count));
+    search->looks = looks;
+    while (search->looks && !is_over(search)) {
+        walk(search);
+    }
+    size_t slices = (search->purged - before) / SLICE_SIZE;
+    page_heap.dirty_low_water -= bits_min(page_heap.dirty_low_water, slices);
+    page_heap_note_low_water();
 }
 
 /* Dirty slices beyond so many bytes. */
@@ -226,15 +265,24 @@ static uint64_t epoch_ms(uint64_t now) {
     return is_young ? options.purge_delay / YOUNG_DIVISOR : options.purge_delay;
 }
 
-/* With PURGE held. */
-static void end_epoch(uint64_t now) {
-    struct search search = {.since = purge.epoch_generation, .is_for_any_part = true};
+/* With PURGE held: what was idle throughout the epoch is to be purged from now on. */
+static PRIM_COLD void end_epoch(uint64_t now) {
+    purge.idle = (struct search){.since = purge.epoch_generation, .is_for_any_part = true};
     purge.epoch_start_ms = now;
     purge.epoch_generation = next_generation();
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    search.left = bits_min(page_heap.dirty_low_water, dirty_above(option_now(top_pad)));
-    purge_found(&search);
+    purge.idle.left = page_heap.dirty_low_water;
     page_heap.dirty_low_water = load_relaxed(&page_heap.dirty.slice_count);
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}
+
+/* With PURGE held: purges some of it, as far as it has not been needed meanwhile. */
+static PRIM_COLD void visit_idle(void) {
+    struct search *idle = &purge.idle;
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    size_t most = bits_min(page_heap.dirty_low_water, dirty_above(option_now(top_pad)));
+    idle->left = bits_min(idle->left, most);
+    purge_found(idle, VISIT_LOOKS);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
 }
 
@@ -243,11 +291,19 @@ void purge_tick(void) {
         return; /* somebody else is at it, or a fork is */
     }
     uint64_t now = machine_clock_ms();
-    if (options_return_idle() && now - purge.epoch_start_ms >= epoch_ms(now)) {
+    bool is_wanted = options_return_idle();
+    if (is_wanted && now - purge.epoch_start_ms >= epoch_ms(now)) {
         end_epoch(now);
     }
+    bool is_under_way = is_wanted && !is_over(&purge.idle);
+    if (is_under_way) {
+        visit_idle();
+    }
+    store_relaxed(&purge_is_under_way, is_under_way && !is_over(&purge.idle));
     lock_release_unranked(&purge.lock);
-    limits_refresh(now);
+    if (!is_under_way) { /* one of them is enough for one call */
+        limits_refresh(now);
+    }
 }
 
 void purge_open_window(void) {
@@ -263,7 +319,7 @@ size_t purge_end_window(bool may_break, bool *has_young) {
     purge.window_generation = next_generation();
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     search.left = options_return_idle() ? dirty_above(option_now(top_pad)) : 0;
-    purge_found(&search);
+    purge_found(&search, SIZE_MAX);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     lock_release(&purge.lock, LOCK_PURGE);
     *has_young = search.has_young;
@@ -274,7 +330,7 @@ static size_t purge_above(size_t keep_bytes, struct search search) {
     lock_acquire(&purge.lock, LOCK_PURGE);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     search.left = dirty_above(keep_bytes);
-    purge_found(&search);
+    purge_found(&search, SIZE_MAX);
     page_heap.dirty_low_water = load_relaxed(&page_heap.dirty.slice_count);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     lock_release(&purge.lock, LOCK_PURGE);
@@ -312,7 +368,10 @@ void purge_free(struct span *span, enum span_state state) {
     static _Atomic uint32_t frees = FREES_BETWEEN_LOOKS - 1;
     uint32_t slices = load_relaxed(&slices_freed) + (uint32_t)bits_min(span->slice_count, 1 << 20);
     uint32_t count = load_relaxed(&frees) + 1;
-    bool is_due = slices >= SLICES_BETWEEN_LOOKS && count >= FREES_BETWEEN_LOOKS;
+    bool is_due = count >= FREES_BETWEEN_LOOKS && slices >= SLICES_BETWEEN_LOOKS;
+    if (PRIM_UNLIKELY(load_relaxed(&purge_is_under_way))) {
+        is_due = count >= FREES_BETWEEN_LOOKS || span->slice_count >= FREES_BETWEEN_LOOKS;
+    }
     store_relaxed(&slices_freed, is_due ? 0 : slices);
     store_relaxed(&frees, is_due ? 0 : count);
     if (PRIM_UNLIKELY(load_relaxed(&purge.keeps_ages)) && state == SPAN_DIRTY) {

@@ -112,7 +112,7 @@ static void test_epochs(void **state) {
 
 /* Many spans in a row, each of so many slices, with one slice in use after each. */
 struct row {
-    struct span *parts[64];
+    struct span *parts[128];
     size_t count;
 };
 
@@ -184,6 +184,42 @@ static void test_whole_blocks_first(void **state) {
     free_row(&row, 1);
     purge_all(0);
     assert_int_equal(resident_in(starts[0], 7 * BLOCK + 42), 0);
+}
+
+/* One call never gives back much: many idle spans go in many calls, none is forgotten, and what is
+ * needed meanwhile stays. */
+static void test_visits_are_short(void **state) {
+    (void)state;
+    start_clean();
+    enum { COUNT = 64 };
+    size_t sizes[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        sizes[i] = 1 + i % 5;
+    }
+    struct row row = make_row(sizes, COUNT);
+    options.purge_delay = never_ms;
+    free_row(&row, 0);
+    size_t dirty = page_heap.dirty.slice_count;
+    page_heap.dirty_low_water = dirty;
+    options.purge_delay = 0;
+    purge_tick();
+    options.purge_delay = never_ms;
+    assert_true(page_heap.dirty.slice_count < dirty);
+    unsigned visits = 1;
+    for (size_t before = dirty; load_relaxed(&purge_is_under_way); visits++) {
+        assert_true(before - page_heap.dirty.slice_count <= 4 * 5);
+        before = page_heap.dirty.slice_count;
+        purge_tick();
+        assert_true(page_heap.dirty.slice_count < before);
+        if (visits == 8) { /* a span that is needed all the time, of the smallest */
+            struct span *span = page_heap_allocate(1, 0);
+            page_heap_free(span, SPAN_DIRTY);
+        }
+    }
+    assert_true(visits >= COUNT / 4);
+    assert_int_equal(page_heap.dirty.slice_count, 1);
+    free_row(&row, 1);
+    purge_all(0);
 }
 
 /* A window returns what was dirty when it began and was not touched since, and nothing else. */
@@ -399,6 +435,7 @@ int main(void) {
         cmocka_unit_test(test_memory_in_use_is_left_alone),
         cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_whole_blocks_first),
+        cmocka_unit_test(test_visits_are_short),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_epochs_within_windows),
         cmocka_unit_test(test_purge_all_tells_what_was_there),
