@@ -100,7 +100,9 @@ unsigned process_id(void) {
 }
 
 void process_note_home(void) {
-    home = (unsigned)getpid();
+    if (!is_confined()) { /* else a child goes by its parent's number: it needs none */
+        home = (unsigned)getpid();
+    }
 }
 
 bool process_has_home(void) {

@@ -89,6 +89,24 @@ def test_the_minimal_library_is_installed(installed, tmp_path):
     assert counts(folder / "words") == f"primalloc {VERSION} serves malloc"
 
 
+@pytest.mark.parametrize("name", ["primalloc", "primalloc-minimal"])
+def test_t12_a_static_link_asks_for_malloc(installed, tmp_path, name):
+    """By pkg-config and by CMake, for a program in which only libc calls malloc."""
+    need("pkg-config")
+    source = ROOT / "tests" / "traps" / "fixtures" / "only_libc_calls.c"
+    path = {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
+    flags = run("pkg-config", "--static", "--libs", name, **path).split()
+    run("cc", "-static", "-o", tmp_path / "only", source, *flags)
+    assert run(tmp_path / "only") == "ours\n"
+    target = "static" if name == "primalloc" else "minimal_static"
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(only LANGUAGES C)\n"
+        f"find_package(primalloc REQUIRED)\nadd_executable(only {source})\n"
+        f"target_link_libraries(only PRIVATE primalloc::{target})\n")
+    folder = build(tmp_path, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={installed}")
+    assert run(folder / "only") == "ours\n"
+
+
 def test_fetch_content_of_a_checkout(tmp_path):
     folder = build(EXAMPLES / "cxx", tmp_path, f"-DPRIMALLOC_SOURCE={ROOT}")
     assert counts(folder / "words") == f"primalloc {VERSION} serves new"

@@ -11,6 +11,8 @@ MALLOC_CALLS = ["brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "futex
 # What glibc's own pthread_create and the end of a thread call.
 THREAD_CALLS = ["clone", "clone3", "rseq", "set_robust_list", "rt_sigprocmask", "rt_sigaction",
                 "exit"]
+# What fork and waitpid call beside clone.
+FORK_CALLS = ["wait4"]
 DONE = b"confined\n"
 
 
@@ -31,6 +33,15 @@ def test_t20_killed_for_any_other_call(preload, fixtures, call_numbers, library,
     """A heap of 1 GiB that is filled, moved, freed, trimmed; with default options."""
     calls = MALLOC_CALLS + (THREAD_CALLS if work == "threads" else [])
     result = preload(library, fixtures("confined.c"), work, how, *call_numbers(*calls))
+    assert result.stdout == DONE
+
+
+@pytest.mark.parametrize("settings", [{}, {"PRIMALLOC_MAINTENANCE": "0"},
+                                      {"PRIMALLOC_HARDENED": "1"}])
+def test_t20_forks(preload, fixtures, call_numbers, each_library, settings):
+    """Threads, a child of them with threads of its own, and a child of that."""
+    calls = call_numbers(*MALLOC_CALLS, *THREAD_CALLS, *FORK_CALLS)
+    result = preload(each_library, fixtures("confined.c"), "few_forks", "prctl", *calls, **settings)
     assert result.stdout == DONE
 
 

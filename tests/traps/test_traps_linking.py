@@ -35,6 +35,22 @@ def test_t12_the_whole_family_or_none(harness, fixtures, archive, static):
     assert harness.run([program]).stdout == b"ours\n"
 
 
+@pytest.mark.parametrize("static", [[], ["-static"]])
+def test_t12_where_only_libc_calls_malloc(harness, fixtures, archive, static):
+    """With what CMake's targets and pkg-config add to an archive; without it libc serves."""
+    for asked, served in ((["-Wl,-u,malloc"], b"ours\n"), ([], b"another's\n")):
+        output = f"only{len(static)}{len(asked)}"
+        program = fixtures("only_libc_calls.c", *static, *asked, archive, output=output)
+        assert harness.run([program]).stdout == served
+
+
+def test_t12_the_shared_library_is_always_needed(harness, fixtures, library):
+    """--as-needed finds a use for it in every program: its start."""
+    program = fixtures("only_libc_calls.c", "-DSHARED", "-Wl,--as-needed", library,
+                       f"-Wl,-rpath,{library.parent}", output="only_shared")
+    assert harness.run([program]).stdout == b"ours\n"
+
+
 @pytest.mark.prove
 def test_t16_other_page_sizes(harness, need):
     """A whole workload on aarch64 with pages of 4, 16 and 64 KiB, in an emulator."""
