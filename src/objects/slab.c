@@ -13,7 +13,7 @@ enum {
     WHOLE_LIST_SIZE = 2048,          /* slabs of blocks up to this size give their list uncut ... */
     WHOLE_LIST_MOST = 4,             /* ... if it has at most so many times what is wanted */
     CARVE_SIZE_MAX = 16 * 1024,      /* bytes of fresh blocks taken at once beyond the page */
-    RUN_MAX = 24,                    /* runs of blocks returned under one lock */
+    RUN_MAX = 16,                    /* runs of blocks returned under one lock */
     RUN_LENGTH_MAX = SLICE_SIZE / 8, /* blocks that one can have at most */
 };
 

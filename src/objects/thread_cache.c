@@ -25,7 +25,7 @@ enum {
     COLLECT_INTERVAL = 64,          /* slow events between collections; a power of two */
     COLLECT_CLASSES = 8,            /* bins visited by one collection */
     BUDGET_START = 16 << 10,        /* bytes that a new thread's bins may hold ... */
-    EVENTS_DIVISOR = 16,     /* ... and by how much they may hold more: its slow events squared */
+    EVENTS_DIVISOR = 4,      /* ... and by how much they may hold more: its slow events squared */
     PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
     PRESSED_INTERVAL = 4096, /* slow events between purges of slabs above it */
     PURGE_INTERVAL = 256,    /* slow events between looks at the clock; a power of two */
