@@ -18,6 +18,21 @@ install(TARGETS primalloc_static primalloc_prefixed primalloc_minimal_static
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         COMPONENT development)
+# Manual pages, and a link to them for each function that shares one.
+file(GLOB PRIMALLOC_MANUAL "${PROJECT_SOURCE_DIR}/man/*.3")
+foreach(page ${PRIMALLOC_MANUAL})
+    get_filename_component(name "${page}" NAME)
+    configure_file("${page}" "${PROJECT_BINARY_DIR}/man3/${name}" COPYONLY)
+    file(STRINGS "${page}" links LIMIT_COUNT 1 REGEX " names: ")
+    string(REGEX REPLACE "^.* names: *" "" links "${links}")
+    separate_arguments(links)
+    foreach(link ${links})
+        file(WRITE "${PROJECT_BINARY_DIR}/man3/${link}.3" ".so man3/${name}\n")
+    endforeach()
+endforeach()
+install(DIRECTORY "${PROJECT_BINARY_DIR}/man3" DESTINATION ${CMAKE_INSTALL_MANDIR}
+        COMPONENT development)
+
 install(EXPORT primalloc_targets NAMESPACE primalloc:: FILE primalloc-targets.cmake
         DESTINATION ${PRIMALLOC_CMAKE_DIRECTORY} COMPONENT development)
 

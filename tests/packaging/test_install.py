@@ -107,6 +107,22 @@ def test_t12_a_static_link_asks_for_malloc(installed, tmp_path, name):
     assert run(folder / "only") == "ours\n"
 
 
+def test_each_function_has_a_manual_page(installed):
+    pages = installed / "share" / "man" / "man3"
+    exports = (ROOT / "src" / "api" / "exports.def").read_text()
+    functions = re.findall(r"^EXPORT\((\w+), PRIM,", exports, re.MULTILINE)
+    assert len(functions) > 60
+    for name in functions:
+        text = (pages / f"{name}.3").read_text()
+        link = re.fullmatch(r"\.so man3/(\w+\.3)\n", text)
+        assert name in (pages / link[1] if link else pages / f"{name}.3").read_text(), name
+    need("groff")
+    for page in pages.iterdir():
+        said = run("groff", "-man", "-Tutf8", "-ww", "-z", f"-I{pages.parent}", page)
+        assert said == "", page
+    assert "prim_heap_new (3)" in (pages / "primalloc.3").read_text()
+
+
 def test_fetch_content_of_a_checkout(tmp_path):
     folder = build(EXAMPLES / "cxx", tmp_path, f"-DPRIMALLOC_SOURCE={ROOT}")
     assert counts(folder / "words") == f"primalloc {VERSION} serves new"

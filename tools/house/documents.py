@@ -1,6 +1,7 @@
 """The documents that are written from the tables."""
 
 from house import tables
+from house.manual import manual_pages
 from house.reference import reference_documents
 from house.statistics import statistics_document
 from house.traps import TRAPS, traps_table
@@ -139,4 +140,5 @@ def render_all(tree):
     """Every generated document: path and text."""
     return {"docs/options.md": options_document(tree), "docs/symbols.md": symbols_document(tree),
             "docs/statistics.md": statistics_document(tree, NOTE),
-            COMPATIBILITY: compatibility_document(tree)} | reference_documents(tree)
+            COMPATIBILITY: compatibility_document(tree),
+            **reference_documents(tree), **manual_pages(tree)}
