@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "objects/large_guard.h"
 #include "objects/size_class.h"
 #include "objects/threshold.h"
 #include "os/alone.h"
@@ -44,6 +45,12 @@ static void count_slices(size_t slices) {
     counter_add_peak(&slice_count, &slice_peak, slices);
 }
 
+/* How many slices a block's span has to begin with. */
+static size_t span_slices(size_t size) {
+    size_t slices = slices_for(size);
+    return slices ? slices + large_guard_slices() : 0;
+}
+
 /* Announces a new block. */
 static void publish(struct span *span, size_t size) {
     threshold_begin(span, size);
@@ -51,7 +58,12 @@ static void publish(struct span *span, size_t size) {
     span_publish(span, SPAN_LARGE, CLASS_LARGE);
     counter_add(&block_count, 1);
     counter_add(&block_total, 1);
-    count_slices(slices_for(size)); /* room behind it is on its way back */
+}
+
+/* Once the span is as long as it is to be. */
+static void begin_block(struct span *span) {
+    large_guard_begin(span);
+    count_slices(span->slice_count);
 }
 
 /* Takes a block's span back, as CLEAN if its pages are gone. */
@@ -59,6 +71,7 @@ static void end_block(struct span *span, enum span_state state) {
     span_withdraw(span);
     counter_add(&block_count, (size_t)-1);
     counter_add(&slice_count, -(size_t)span->slice_count);
+    large_guard_end(span);
     purge_free(span, threshold_end(span, state));
 }
 
@@ -79,8 +92,8 @@ static void provide_pages(struct span *span, size_t first_slice, bool is_zero_wa
     huge_consider_large(span->address + first_slice * SLICE_SIZE, span_end(span));
 }
 
-struct span *large_take(size_t size, size_t alignment, bool *is_zero) {
-    struct span *span = allocate_span(slices_for(size), alignment);
+static struct span *take(size_t slices, size_t alignment, bool *is_zero) {
+    struct span *span = allocate_span(slices, alignment);
     if (!span) {
         return NULL;
     }
@@ -93,19 +106,24 @@ struct span *large_take(size_t size, size_t alignment, bool *is_zero) {
     return span;
 }
 
+struct span *large_take(size_t size, size_t alignment, bool *is_zero) {
+    return take(slices_for(size), alignment, is_zero);
+}
+
 void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
-    struct span *span = large_take(size, alignment, is_zero);
+    struct span *span = take(span_slices(size), alignment, is_zero);
     if (!span) {
         return NULL;
     }
     publish(span, size);
+    begin_block(span);
     return (void *)span->address;
 }
 
 /* A span for a block that has begun to grow, with room behind it. Pages of its own are wanted from
  * first_new on only: others are to be moved to before that. */
 static struct span *allocate_growing(size_t size, size_t first_new) {
-    size_t slices = slices_for(size);
+    size_t slices = span_slices(size);
     size_t room = slices ? slices / GROWTH_DIVISOR + 1 : 0;
     struct span *span = allocate_span(slices + room, 0);
     if (!span && room) {
@@ -121,6 +139,7 @@ static struct span *allocate_growing(size_t size, size_t first_new) {
         if (is_fresh) {
             provide_pages(span, slices_for(first_new), false);
         }
+        begin_block(span);
     }
     return span;
 }
@@ -134,30 +153,41 @@ void large_release(struct span *span) {
     end_block(span, SPAN_DIRTY);
 }
 
-bool large_resize(struct span *span, size_t size) {
-    size_t slices = slices_for(size);
-    if (slices == 0 || (size <= MEDIUM_SIZE_MAX && slices <= span->slice_count / 2)) {
-        return false;
-    }
+static bool resize(struct span *span, size_t slices) {
     size_t old_slices = span->slice_count;
-    if (span->object_class == CLASS_LARGE && slices <= old_slices) {
-        counter_add(&slice_count, slices - old_slices);
-    }
     if (slices < old_slices) {
         page_heap_shrink(span, slices, threshold_shrink(span, slices));
+    }
+    if (slices <= old_slices) {
         return true;
     }
-    enum span_state grown_into = SPAN_BUSY;
-    if (slices > old_slices) {
-        grown_into = page_heap_grow(span, slices);
-        if (grown_into == SPAN_CLEAN) {
-            provide_pages(span, old_slices, false);
-        }
-        if (span->object_class == CLASS_LARGE) {
-            count_slices(span->slice_count - old_slices);
-        }
+    enum span_state grown_into = page_heap_grow(span, slices);
+    if (grown_into == SPAN_CLEAN) {
+        provide_pages(span, old_slices, false);
     }
     return grown_into != SPAN_NONE;
+}
+
+bool large_resize(struct span *span, size_t size) {
+    size_t slices = slices_for(size);
+    size_t old_slices = span->slice_count;
+    if (slices == 0 || (size <= MEDIUM_SIZE_MAX && slices <= old_slices / 2)) {
+        return false;
+    }
+    if (span->object_class != CLASS_LARGE || slices == old_slices) {
+        return resize(span, slices);
+    }
+    large_guard_end(span);
+    bool is_done = resize(span, span_slices(size));
+    if (span->slice_count > (is_done ? slices : old_slices)) {
+        large_guard_begin(span);
+    }
+    if (span->slice_count > old_slices) {
+        count_slices(span->slice_count - old_slices);
+    } else {
+        counter_add(&slice_count, span->slice_count - old_slices);
+    }
+    return is_done;
 }
 
 void *large_move(struct span *span, size_t size) {

@@ -27,6 +27,10 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
@@ -84,12 +88,18 @@ void *memory_map_at(void *address, size_t size) {
     return result;
 }
 
+/* Advice that only tells whether it was taken. */
+static bool advise(void *address, size_t size, int advice) {
+    int saved_errno = errno;
+    bool done = syscall(SYS_madvise, address, size, advice) == 0;
+    errno = saved_errno;
+    return done;
+}
+
 void *memory_reserve(size_t size) {
     void *result = map(NULL, size, PROT_READ, 0);
     if (result) {
-        int saved_errno = errno;
-        syscall(SYS_madvise, result, size, MADV_DONTDUMP);
-        errno = saved_errno;
+        advise(result, size, MADV_DONTDUMP);
     }
     return result;
 }
@@ -109,6 +119,14 @@ bool memory_forbid(void *address, size_t size) {
     return done;
 }
 
+bool memory_guard(void *address, size_t size) {
+    return advise(address, size, MADV_GUARD_INSTALL);
+}
+
+void memory_unguard(void *address, size_t size) {
+    advise(address, size, MADV_GUARD_REMOVE);
+}
+
 /* ThreadSanitizer must see that what comes to lie here next is other memory. */
 static void unmap(void *address, size_t size) {
 #ifdef __SANITIZE_THREAD__
@@ -126,9 +144,7 @@ void memory_unmap(void *address, size_t size) {
 }
 
 bool memory_purge(void *address, size_t size) {
-    int saved_errno = errno;
-    bool done = syscall(SYS_madvise, address, size, MADV_DONTNEED) == 0;
-    errno = saved_errno;
+    bool done = advise(address, size, MADV_DONTNEED);
     add_relaxed(&memory_counts.purge_calls, 1);
     add_relaxed(&memory_counts.purged_bytes, done ? size : 0);
     return done;
@@ -154,10 +170,7 @@ size_t memory_resident(void *address, size_t size) {
 }
 
 bool memory_is_pinned(void *address) {
-    int saved_errno = errno;
-    bool is_pinned = syscall(SYS_madvise, address, memory_page_size(), MADV_COLD) != 0;
-    errno = saved_errno;
-    return is_pinned;
+    return !advise(address, memory_page_size(), MADV_COLD);
 }
 
 bool memory_move(void *from, void *to, size_t size) {
@@ -170,10 +183,7 @@ bool memory_move(void *from, void *to, size_t size) {
 }
 
 bool memory_dump(void *address, size_t size, bool wanted) {
-    int saved_errno = errno;
-    bool done = syscall(SYS_madvise, address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP) == 0;
-    errno = saved_errno;
-    return done;
+    return advise(address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
 }
 
 void memory_name(void *address, size_t size, const char *name) {
@@ -196,15 +206,9 @@ void *memory_map_pool(size_t size) {
 }
 
 bool memory_advise_huge(void *address, size_t size, bool wanted) {
-    int saved_errno = errno;
-    int advice = wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
-    bool done = syscall(SYS_madvise, address, size, advice) == 0;
-    errno = saved_errno;
-    return done;
+    return advise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 void memory_populate(void *address, size_t size) {
-    int saved_errno = errno;
-    syscall(SYS_madvise, address, size, MADV_POPULATE_WRITE);
-    errno = saved_errno;
+    advise(address, size, MADV_POPULATE_WRITE);
 }

@@ -40,6 +40,13 @@ bool memory_commit(void *address, size_t size);
 /* Forbids every access to the range, whose contents are gone. */
 bool memory_forbid(void *address, size_t size);
 
+/* The same, by marks in the page tables: no mapping is cut in two, and no limit on data counts when
+ * it ends. False on kernels before 6.13, and for locked pages. */
+bool memory_guard(void *address, size_t size);
+
+/* Ends that; the range reads as zero. */
+void memory_unguard(void *address, size_t size);
+
 void memory_unmap(void *address, size_t size);
 
 /* Gives the physical pages back; the range stays mapped and reads as zero afterwards. Returns

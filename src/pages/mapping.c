@@ -108,6 +108,33 @@ static bool has_pool_pages(uintptr_t start, uintptr_t end) {
     return false;
 }
 
+/* Kernels before 6.13 cut mappings for it. */
+bool mapping_forbid(uintptr_t address) {
+    if (memory_page_size() > SLICE_SIZE || has_pool_pages(address, address + SLICE_SIZE)) {
+        return false;
+    }
+    if (memory_guard((void *)address, SLICE_SIZE)) {
+        return true;
+    }
+    bool is_cut = mapping_may_cut() && memory_forbid((void *)address, SLICE_SIZE);
+    if (is_cut) {
+        mapping_note_cut(address, address + SLICE_SIZE);
+    }
+    return is_cut;
+}
+
+bool mapping_allow(uintptr_t address) {
+    memory_unguard((void *)address, SLICE_SIZE);
+    if (next_cut(address, address + SLICE_SIZE) != address) {
+        return true;
+    }
+    if (!memory_commit((void *)address, SLICE_SIZE)) {
+        return false;
+    }
+    clear_cuts(address, address + SLICE_SIZE);
+    return true;
+}
+
 bool mapping_purge(uintptr_t address, size_t size) {
     if (has_pool_pages(address, address + size)) {
         return false;

@@ -30,6 +30,13 @@ size_t mapping_move(uintptr_t from, uintptr_t to, size_t size);
 /* Whether that takes few system calls for so much: the range has few cuts. */
 bool mapping_moves_well(uintptr_t from, size_t size);
 
+/* Forbids every access to a slice that the caller owns; false where the kernel would need mappings
+ * that we must not make. The slice's contents are gone. */
+bool mapping_forbid(uintptr_t address);
+
+/* Ends that; false, with nothing changed, where a limit on data stands in the way. */
+bool mapping_allow(uintptr_t address);
+
 /* Gives the pages of a BUSY span's part back, as memory_purge; whole 2 MiB are kept out of core
  * dumps from then on. Fails for pages of the system's pool, too. */
 bool mapping_purge(uintptr_t address, size_t size);

@@ -54,7 +54,10 @@ struct span {
         _Atomic uint64_t used_cells; /* (atomic: hint, written under CELLS) arena_cell.h */
     };
     /* Those that change together are not neighbours: GCC would add them in vector registers. */
-    uint16_t used_count;    /* (lock: CLASS) blocks handed out to thread caches */
+    union {
+        uint16_t used_count; /* (lock: CLASS) blocks handed out to thread caches */
+        bool has_guard;      /* (const while in use) LARGE: large_guard.h */
+    };
     uint16_t settled_count; /* (lock: CLASS) free_count when the slab was marked as settled */
     uint16_t free_count;    /* (lock: CLASS) blocks in free_blocks */
     uint16_t asleep_count;  /* (lock: CLASS) free blocks that lie in pages asleep */

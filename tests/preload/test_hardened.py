@@ -72,6 +72,12 @@ def test_guard_slices(attack):
     assert codes.count(-signal.SIGSEGV) >= 5 and set(codes) <= {0, -signal.SIGSEGV}
 
 
+@pytest.mark.parametrize("name", ["beyond-large", "beyond-large-grown", "beyond-large-shrunk"])
+def test_guards_behind_large_blocks(attack, name):
+    result = attack(name, PRIMALLOC_HARDENED="1")
+    assert (result.returncode, result.stdout) == (-signal.SIGSEGV, b"inside\n")
+
+
 @pytest.mark.parametrize("command, output", [
     (["python3", "-c", "print(sum(len(str(i)) for i in range(20000)))"], b"88890\n"),
     (["perl", "-e", "print join(',', map { $_ x 2 } 1 .. 3), qq(\\n)"], b"11,22,33\n"),

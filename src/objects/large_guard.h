@@ -1,0 +1,24 @@
+/* large_guard.h - options.hardened: a slice behind a large block that nobody may touch.
+ *
+ * The guard is a span of its own, which belongs to whoever holds the block: so the block is as
+ * large as ever to all who ask. It is BUSY, and nobody joins it. Before the block ends, or changes
+ * in place, the guard becomes the block's last slice. */
+#ifndef PRIM_OBJECTS_LARGE_GUARD_H
+#define PRIM_OBJECTS_LARGE_GUARD_H
+
+#include "pages/span.h"
+#include "settings/options.h"
+
+/* How many slices more than its own a block's span needs. */
+PRIM_INLINE size_t large_guard_slices(void) {
+    return options.hardened;
+}
+
+/* Makes the span's last slice its guard, where there may be one. */
+void large_guard_begin(struct span *span);
+
+/* Makes the guard the span's last slice. Where a limit on data stands in the way it stays what it
+ * is, and nobody's; so do its few bytes of address space. */
+void large_guard_end(struct span *span);
+
+#endif
