@@ -1,4 +1,5 @@
 /* information.c - what glibc lets a program ask of its heap: mallinfo and its relatives. */
+#include "objects/hardened.h"
 #include "objects/heap.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
@@ -16,6 +17,7 @@ PRIM_EXPORT int prim_malloc_trim(size_t pad) {
         thread_cache_flush(cache);
     }
     slab_trim();
+    hardened_trim();
     size_t returned = slab_purge(true);
     returned += purge_all(pad);
     returned += pad < HUGE_SIZE ? huge_return_waste() : 0;

@@ -16,18 +16,19 @@
 enum {
     READY_MAX = 32,         /* blocks of a class that a thread keeps ready */
     READY_SIZE = 32 * 1024, /* bytes of them, but one block at least */
-    REFILL_MIN = 4,     /* blocks that a class in use gets first; then twice as many each time */
-    WAITING_MAX = 32,   /* blocks of a class in quarantine */
-    INLINE_CLEAR = 128, /* bytes that are cleared quicker than a function is called */
+    REFILL_MIN = 4,    /* blocks that a class in use gets first; then twice as many each time */
+    WAITING_MAX = 32,  /* blocks of a class in quarantine */
+    INLINE_CLEAR = 64, /* bytes that are cleared quicker than a function is called */
 };
 
 struct bin {
-    uint32_t ready_count;       /* (owner) */
+    void *next;                 /* (owner) the block that goes out next; NULL: none is ready */
+    uint32_t ready_count;       /* (owner) of others */
     uint32_t ready_room;        /* (owner) how many there may be */
-    uint32_t refill_count;      /* (owner) */
+    uint32_t clear_size;        /* (owner) bytes of a freed block that become zero */
     uint32_t waiting_room;      /* (owner) places in the quarantine: a power of two, or 0 */
     uint32_t waiting_next;      /* (owner) the place of the block that has waited longest */
-    uint32_t clear_size;        /* (owner) bytes of a freed block that become zero */
+    uint32_t refill_count;      /* (owner) */
     void *ready[READY_MAX];     /* (owner) */
     void *waiting[WAITING_MAX]; /* (owner) a ring; NULL where none has waited yet */
 };
@@ -75,23 +76,28 @@ static PRIM_COLD struct hardened_cache *make_cache(struct thread_cache *cache) {
     return own;
 }
 
+/* Of the ready blocks, one by a throw goes out next: it is on its way from memory until then. */
+PRIM_INLINE void choose_next(struct hardened_cache *own, struct bin *bin) {
+    void *block = NULL;
+    uint32_t count = bin->ready_count;
+    if (PRIM_LIKELY(count != 0)) {
+        void **chosen = &bin->ready[hardened_throw(&own->random, count)];
+        block = *chosen;
+        *chosen = bin->ready[count - 1];
+        bin->ready_count = count - 1;
+        __builtin_prefetch(block, 1);
+    }
+    bin->next = block;
+}
+
 static PRIM_NOINLINE bool refill(struct hardened_cache *own, unsigned object_class) {
     struct bin *bin = &own->bins[object_class];
     bin->ready_count =
         hardened_slab_take(object_class, bin->ready, bin->refill_count, &own->random);
     bin->refill_count =
         (uint32_t)bits_min((size_t)2 * bin->refill_count, (bin->ready_room + 1) / 2);
-    return bin->ready_count != 0;
-}
-
-/* The last of the ready blocks takes the place of the one that is chosen. */
-PRIM_INLINE void *take_ready(struct hardened_cache *own, struct bin *bin) {
-    uint32_t last = bin->ready_count - 1;
-    void **chosen = &bin->ready[hardened_throw(&own->random, bin->ready_count)];
-    void *block = *chosen;
-    *chosen = bin->ready[last];
-    bin->ready_count = last;
-    return block;
+    choose_next(own, bin);
+    return bin->next != NULL;
 }
 
 /* Whether nobody has written to the block since it was freed. */
@@ -111,8 +117,9 @@ PRIM_INLINE void *begin(void *block, unsigned object_class) {
 /* A block that was written to is nobody's anymore. */
 static PRIM_NOINLINE void *allocate_with_care(struct hardened_cache *own, unsigned object_class) {
     struct bin *bin = &own->bins[object_class];
-    while (bin->ready_count || refill(own, object_class)) {
-        void *block = take_ready(own, bin);
+    while (bin->next || refill(own, object_class)) {
+        void *block = bin->next;
+        choose_next(own, bin);
         if (is_untouched(block)) {
             return begin(block, object_class);
         }
@@ -134,10 +141,11 @@ void *hardened_malloc(size_t size, struct thread_cache *cache) {
         size <= SMALL_SIZE_MAX ? cache->class_of[size] : size_class_by_arithmetic(size);
     struct bin *bin = &cache->hardened->bins[object_class];
     PRIM_FORGET(bin);
-    if (PRIM_UNLIKELY(bin->ready_count == 0)) {
+    void *block = bin->next;
+    if (PRIM_UNLIKELY(!block)) {
         return allocate_slower(size);
     }
-    void *block = take_ready(cache->hardened, bin);
+    choose_next(cache->hardened, bin);
     return PRIM_LIKELY(is_untouched(block)) ? begin(block, object_class)
                                             : malloc_beside(size, block);
 }
@@ -192,6 +200,10 @@ PRIM_INLINE void keep(struct bin *bin, void *block, unsigned object_class) {
         }
     }
     uint32_t count = bin->ready_count;
+    if (PRIM_UNLIKELY(!bin->next)) {
+        bin->next = block;
+        return;
+    }
     if (PRIM_UNLIKELY(count >= bin->ready_room)) {
         overflow(bin, block, object_class);
         return;
@@ -205,8 +217,17 @@ static PRIM_NOINLINE void clear_and_keep(struct bin *bin, void *block, unsigned 
     keep(bin, block, object_class);
 }
 
-void hardened_free(void *block, struct hardened_cache *own) {
+/* Whole units, at most INLINE_CLEAR bytes: too much is written twice rather than guessed. */
+PRIM_INLINE void clear_inline(char *block, size_t size) {
     typedef uint64_t unit __attribute__((vector_size(HARDENED_UNIT), may_alias));
+    size_t last = size - sizeof(unit);
+    *(unit *)block = (unit){0};
+    *(unit *)(block + bits_min(sizeof(unit), last)) = (unit){0};
+    *(unit *)(block + bits_min(2 * sizeof(unit), last)) = (unit){0};
+    *(unit *)(block + last) = (unit){0};
+}
+
+PRIM_NOINLINE void hardened_free(void *block, struct hardened_cache *own) {
     unsigned object_class = end(block);
     if (PRIM_UNLIKELY(!object_class)) {
         release_slower(block, __builtin_return_address(0));
@@ -218,9 +239,8 @@ void hardened_free(void *block, struct hardened_cache *own) {
         clear_and_keep(bin, block, object_class);
         return;
     }
-    for (size_t done = bin->clear_size; done; done -= sizeof(unit)) {
-        PRIM_FORGET(done); /* no loop that GCC makes a call of */
-        *(unit *)((char *)block + done - sizeof(unit)) = (unit){0};
+    if (PRIM_LIKELY(bin->clear_size)) {
+        clear_inline(block, bin->clear_size);
     }
     keep(bin, block, object_class);
 }
@@ -239,14 +259,14 @@ static PRIM_COLD void complain_of(const char *call, const void *block, unsigned 
 
 /* A block that is served from elsewhere: large, an arena's, libc's, one of before the options were
  * read. */
-static bool is_other(const void *block, unsigned object_class) {
+static PRIM_NOINLINE bool is_other(const void *block, unsigned object_class) {
     if (object_class == 0) {
         return foreign_usable_size(block) != 0;
     }
     return object_class > CLASS_COUNT || !hardened_slab_of(block);
 }
 
-static bool is_live(const void *block) {
+static PRIM_NOINLINE bool is_live(const void *block) {
     struct hardened_states *states = hardened_states_of(block);
     return states && load_relaxed(hardened_state(states, block)) &&
            (uintptr_t)block % HARDENED_UNIT == 0;
@@ -267,7 +287,7 @@ static void clear(void *block, size_t size) {
     memset(block, 0, bits_min(size, options.zero_max));
 }
 
-bool hardened_release(struct thread_cache *cache, void *block) {
+PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
     if (is_live(block)) {
         if (cache && cache->hardened) {
             hardened_free(block, cache->hardened);
@@ -292,7 +312,7 @@ bool hardened_release(struct thread_cache *cache, void *block) {
     return false;
 }
 
-void hardened_flush(struct thread_cache *cache) {
+PRIM_COLD void hardened_flush(struct thread_cache *cache) {
     struct hardened_cache *own = cache->hardened;
     for (unsigned object_class = 1; own && object_class <= CLASS_COUNT; object_class++) {
         struct bin *bin = &own->bins[object_class];
@@ -301,7 +321,17 @@ void hardened_flush(struct thread_cache *cache) {
             bin->waiting[i] = NULL;
         }
         bin->waiting_next = 0;
+        if (bin->next) {
+            hardened_slab_give(object_class, &bin->next, 1);
+            bin->next = NULL;
+        }
         hardened_slab_give(object_class, bin->ready, bin->ready_count);
         bin->ready_count = 0;
+    }
+}
+
+PRIM_COLD void hardened_trim(void) {
+    if (hardened_is_on()) {
+        hardened_slab_trim();
     }
 }

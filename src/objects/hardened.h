@@ -43,4 +43,7 @@ bool hardened_check(const char *call, const void *block);
 /* The thread's blocks go back to their slabs. */
 void hardened_flush(struct thread_cache *cache);
 
+/* Whatever is kept for later goes to the page heap. */
+void hardened_trim(void);
+
 #endif

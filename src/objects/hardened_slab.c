@@ -5,6 +5,8 @@
 
 #include "os/lock.h"
 #include "os/memory.h"
+#include "pages/limits.h"
+#include "pages/mapping.h"
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
@@ -15,18 +17,23 @@ enum {
     ROOM_FROM_COUNT = 16, /* slabs of so many blocks give one up for a random start */
     OPEN_SIZE = 4096,     /* bytes opened at a time */
     RUN_MAX = 4,          /* blocks taken by one throw */
+    GIVE_MAX = 32,        /* blocks given back under one lock */
+    KEPT_MAX = 2 << 20,   /* bytes of slabs without used blocks that are kept, guards and all */
 };
 
 static struct set {
     struct lock lock;
     struct hardened_slab *partial; /* (lock: HARDENED) slabs with free blocks */
+    struct hardened_slab *empty;   /* (lock: HARDENED) kept slabs without used blocks */
     struct hardened_slab *unused;  /* (lock: HARDENED) descriptors without a slab */
 } sets[CLASS_COUNT + 1];
+
+static _Atomic size_t kept_bytes; /* (atomic: hint, sum of what the lists of empty slabs hold) */
 
 _Atomic(struct hardened_states *) hardened_states[CHUNK_COUNT];
 
 /* What most programs never touch of it costs address space only. */
-static bool make_states(uintptr_t chunk) {
+static PRIM_COLD bool make_states(uintptr_t chunk) {
     struct hardened_states *expected = NULL;
     if (load_relaxed(&hardened_states[chunk])) {
         return true;
@@ -68,7 +75,7 @@ static void remove_slab(struct set *set, struct hardened_slab *slab) {
     }
 }
 
-static struct hardened_slab *make_descriptor(struct set *set, unsigned object_class) {
+static PRIM_COLD struct hardened_slab *make_descriptor(struct set *set, unsigned object_class) {
     lock_acquire(&set->lock, LOCK_HARDENED);
     struct hardened_slab *slab = set->unused;
     if (slab) {
@@ -86,7 +93,7 @@ static struct hardened_slab *make_descriptor(struct set *set, unsigned object_cl
     return slab;
 }
 
-static void keep_descriptor(struct set *set, struct hardened_slab *slab) {
+static PRIM_COLD void keep_descriptor(struct set *set, struct hardened_slab *slab) {
     if (slab) {
         lock_acquire(&set->lock, LOCK_HARDENED);
         slab->next = set->unused;
@@ -115,7 +122,23 @@ static struct span *take_span(size_t slices, bool has_guard) {
     return span;
 }
 
-static struct hardened_slab *make_slab(struct set *set, unsigned object_class, uint64_t *random) {
+PRIM_INLINE void *block_at(const struct hardened_slab *slab, uint32_t index) {
+    return (void *)(slab->start + (uintptr_t)index * slab->size);
+}
+
+/* What lies in a span that was used before is nobody's business. */
+static void clear_blocks(const struct hardened_slab *slab) {
+    if (options.zero_max >= slab->size) {
+        memset(block_at(slab, 0), 0, (size_t)slab->count * slab->size);
+        return;
+    }
+    for (uint32_t i = 0; i < slab->count; i++) {
+        memset(block_at(slab, i), 0, options.zero_max);
+    }
+}
+
+static PRIM_COLD struct hardened_slab *make_slab(struct set *set, unsigned object_class,
+                                                 uint64_t *random) {
     struct hardened_slab *slab = make_descriptor(set, object_class);
     size_t slices = size_classes[object_class].slices;
     bool has_guard = hardened_throw(random, GUARD_EVERY) == 0;
@@ -125,9 +148,11 @@ static struct hardened_slab *make_slab(struct set *set, unsigned object_class, u
         return NULL;
     }
     slab->span = span;
-    slab->has_guard =
-        has_guard && memory_forbid((void *)(span->address + slices * SLICE_SIZE), SLICE_SIZE);
+    slab->has_guard = has_guard && mapping_forbid(span->address + slices * SLICE_SIZE);
     choose_start(slab, object_class, random);
+    if (!span->is_zero) {
+        clear_blocks(slab);
+    }
     slab->open_count = 0;
     slab->free_count = 0;
     memset(slab->free, 0, (slab->count + 63) / 64 * sizeof slab->free[0]);
@@ -139,9 +164,9 @@ static struct hardened_slab *make_slab(struct set *set, unsigned object_class, u
 
 /* Gives an empty slab to the page heap; where a limit on data forbids that its guard becomes
  * writable again, it goes on serving. */
-static void end_slab(struct set *set, struct hardened_slab *slab) {
+static PRIM_COLD void end_slab(struct set *set, struct hardened_slab *slab) {
     struct span *span = slab->span;
-    if (slab->has_guard && !memory_commit((void *)(span_end(span) - SLICE_SIZE), SLICE_SIZE)) {
+    if (slab->has_guard && !mapping_allow(span_end(span) - SLICE_SIZE)) {
         lock_acquire(&set->lock, LOCK_HARDENED);
         insert(set, slab);
         lock_release(&set->lock, LOCK_HARDENED);
@@ -154,10 +179,6 @@ static void end_slab(struct set *set, struct hardened_slab *slab) {
     keep_descriptor(set, slab);
 }
 
-PRIM_INLINE void *block_at(const struct hardened_slab *slab, uint32_t index) {
-    return (void *)(slab->start + (uintptr_t)index * slab->size);
-}
-
 /* With the lock held: lets blocks of another page's worth be taken. */
 static void open_more(struct hardened_slab *slab) {
     uint32_t more = (uint32_t)bits_max(OPEN_SIZE / slab->size, 1);
@@ -165,9 +186,6 @@ static void open_more(struct hardened_slab *slab) {
     slab->free_count += end - slab->open_count;
     for (uint32_t i = slab->open_count; i < end; i++) {
         slab->free[i / 64] |= (uint64_t)1 << i % 64;
-        if (!slab->span->is_zero) {
-            memset(block_at(slab, i), 0, bits_min(slab->size, options.zero_max));
-        }
     }
     slab->open_count = end;
 }
@@ -192,13 +210,40 @@ static unsigned take_run(struct hardened_slab *slab, void **blocks, unsigned wan
     return taken;
 }
 
+static size_t slab_bytes(const struct hardened_slab *slab) {
+    return span_size(slab->span);
+}
+
+/* With the lock held: a slab that was kept for this, or NULL. */
+static PRIM_COLD struct hardened_slab *use_empty(struct set *set) {
+    struct hardened_slab *slab = set->empty;
+    if (slab) {
+        set->empty = slab->next;
+        subtract_relaxed(&kept_bytes, slab_bytes(slab));
+        insert(set, slab);
+    }
+    return slab;
+}
+
+/* With the lock held: whether the slab is kept. */
+static PRIM_COLD bool keep_empty(struct set *set, struct hardened_slab *slab) {
+    size_t bytes = slab_bytes(slab);
+    if (load_relaxed(&kept_bytes) + bytes > KEPT_MAX || limits_are_pressed()) {
+        return false;
+    }
+    add_relaxed(&kept_bytes, bytes);
+    slab->next = set->empty;
+    set->empty = slab;
+    return true;
+}
+
 unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wanted,
                             uint64_t *random) {
     struct set *set = &sets[object_class];
     unsigned taken = 0;
     for (;;) {
         lock_acquire(&set->lock, LOCK_HARDENED);
-        struct hardened_slab *slab = set->partial;
+        struct hardened_slab *slab = set->partial ? set->partial : use_empty(set);
         if (slab) {
             if (slab->free_count == 0) {
                 open_more(slab);
@@ -238,24 +283,53 @@ static bool give_one(struct set *set, struct hardened_slab *slab, const void *bl
         return false;
     }
     remove_slab(set, slab);
-    return true;
+    return !keep_empty(set, slab);
+}
+
+static PRIM_COLD void end_slabs(struct set *set, struct hardened_slab *slab) {
+    while (slab) {
+        struct hardened_slab *next = slab->next;
+        end_slab(set, slab);
+        slab = next;
+    }
+}
+
+/* Which slabs they belong to is known before the lock is taken: the blocks are the caller's. */
+static void give_some(struct set *set, void *const *blocks, unsigned count) {
+    struct hardened_slab *slabs[GIVE_MAX];
+    struct hardened_slab *emptied = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        slabs[i] = hardened_slab_of(blocks[i]);
+        __builtin_prefetch(slabs[i]->free, 1);
+    }
+    lock_acquire(&set->lock, LOCK_HARDENED);
+    for (unsigned i = 0; i < count; i++) {
+        if (give_one(set, slabs[i], blocks[i])) {
+            slabs[i]->next = emptied;
+            emptied = slabs[i];
+        }
+    }
+    lock_release(&set->lock, LOCK_HARDENED);
+    end_slabs(set, emptied);
 }
 
 void hardened_slab_give(unsigned object_class, void *const *blocks, unsigned count) {
-    struct set *set = &sets[object_class];
-    for (unsigned i = 0; i < count;) {
-        struct hardened_slab *emptied = NULL;
+    for (unsigned done = 0; done < count; done += GIVE_MAX) {
+        give_some(&sets[object_class], blocks + done, (unsigned)bits_min(count - done, GIVE_MAX));
+    }
+}
+
+PRIM_COLD void hardened_slab_trim(void) {
+    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+        struct set *set = &sets[object_class];
         lock_acquire(&set->lock, LOCK_HARDENED);
-        for (; i < count && !emptied; i++) {
-            struct hardened_slab *slab = hardened_slab_of(blocks[i]);
-            if (give_one(set, slab, blocks[i])) {
-                emptied = slab;
-            }
+        struct hardened_slab *emptied = set->empty;
+        set->empty = NULL;
+        for (struct hardened_slab *slab = emptied; slab; slab = slab->next) {
+            subtract_relaxed(&kept_bytes, slab_bytes(slab));
         }
         lock_release(&set->lock, LOCK_HARDENED);
-        if (emptied) {
-            end_slab(set, emptied);
-        }
+        end_slabs(set, emptied);
     }
 }
 
@@ -264,19 +338,19 @@ static unsigned class_last(void) {
     return options.hardened ? CLASS_COUNT : 0;
 }
 
-void hardened_slab_fork_prepare(void) {
+PRIM_COLD void hardened_slab_fork_prepare(void) {
     for (unsigned object_class = 1; object_class <= class_last(); object_class++) {
         lock_acquire_unranked(&sets[object_class].lock);
     }
 }
 
-void hardened_slab_fork_parent(void) {
+PRIM_COLD void hardened_slab_fork_parent(void) {
     for (unsigned object_class = 1; object_class <= class_last(); object_class++) {
         lock_release_unranked(&sets[object_class].lock);
     }
 }
 
-void hardened_slab_fork_child(void) {
+PRIM_COLD void hardened_slab_fork_child(void) {
     for (unsigned object_class = 1; object_class <= class_last(); object_class++) {
         lock_reset(&sets[object_class].lock);
     }

@@ -5,7 +5,7 @@
  * there, and 0 everywhere else: what a free asks first. A slab's descriptor has a bit for each
  * block that may be taken. Blocks are taken by a throw among all that are free in the pages opened
  * so far; where in its span a slab begins is a throw, too. Some slabs, by a throw, end with a slice
- * that nobody may touch.
+ * that nobody may touch. An emptied slab is kept with its guard, as long as these are few.
  *
  * A span of such a slab has HARDENED_BUCKET, and its descriptor in place of the list of free
  * blocks. Slabs made before the options were read stay what they are.
@@ -68,8 +68,9 @@ PRIM_INLINE uint32_t hardened_slab_index(const struct hardened_slab *slab, const
 
 /* A number below the limit. */
 PRIM_INLINE uint32_t hardened_throw(uint64_t *random, uint32_t limit) {
+    uint64_t now = *random >> 32;
     *random = *random * 6364136223846793005u + 1;
-    return (uint32_t)((*random >> 32) * limit >> 32);
+    return (uint32_t)(now * limit >> 32);
 }
 
 /* Takes up to wanted blocks, all zero as far as options.zero_max; returns how many, 0 without
@@ -79,6 +80,9 @@ unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wante
 
 /* Gives blocks of one class back. */
 void hardened_slab_give(unsigned object_class, void *const *blocks, unsigned count);
+
+/* Gives slabs without used blocks that were kept for later to the page heap. */
+void hardened_slab_trim(void);
 
 void hardened_slab_fork_prepare(void);
 void hardened_slab_fork_parent(void);

@@ -86,6 +86,7 @@ PRIM_COLD bool make_room(void) {
         thread_cache_flush(cache);
     }
     slab_trim();
+    hardened_trim();
     return has_freed || page_heap_free_bytes() > before ||
            (cache && thread_cache_is_only() && address_map_abandon());
 }
@@ -122,12 +123,12 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
     }
     while (PRIM_LIKELY(!block)) {
         block = allocate_unsampled(cache, object_class, alignment);
-        if (PRIM_UNLIKELY(!block) && !make_room()) {
+        if (PRIM_UNLIKELY(!block) && hardened_is_on()) {
             /* There may be room for blocks, and none for what a hardened heap knows of them. */
-            block = hardened_is_on() ? allocate_from_slabs(object_class) : NULL;
-            if (!block) {
-                return NULL;
-            }
+            block = allocate_from_slabs(object_class);
+        }
+        if (PRIM_UNLIKELY(!block) && !make_room()) {
+            return NULL;
         }
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
