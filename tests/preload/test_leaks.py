@@ -110,6 +110,15 @@ def test_memchecks_verdicts_are_known(harness, built, check, program):
         assert memcheck_sums_of(theirs) == expected, case
 
 
+def test_verdicts_in_hardened_mode(harness, built, check):
+    """Whose slabs begin anywhere, and whose free blocks are known elsewhere."""
+    cases = harness.run([built / "programs_plain"]).stdout.decode().split()
+    for case in cases:
+        status, errors = check(case)
+        hardened_status, hardened_errors = check(case, PRIMALLOC_HARDENED="1")
+        assert (case, status, sum_of(errors)) == (case, hardened_status, sum_of(hardened_errors))
+
+
 def test_the_report_names_the_place(check):
     status, errors = check("list_lost")
     assert status == LEAKED
