@@ -283,10 +283,11 @@ static bool leave_frame(struct walk *walk) {
 }
 
 /* The route that the stack is on: what is returned to is compared from the innermost frame on, so
- * that nothing is read which is not known to be there. */
+ * that nothing is read which is not known to be there. The last one is where the route leads to:
+ * any caller of ours. */
 static bool is_on_route(const struct route *route, uintptr_t origin) {
     const struct route_return *at = route->returns;
-    const struct route_return *end = at + route->count;
+    const struct route_return *end = at + route->count - 1;
     while (at < end && *(const uintptr_t *)(origin + at->place) == at->address) {
         at++;
     }
@@ -335,7 +336,7 @@ static PRIM_COLD unsigned learn_route(const struct registers *start) {
     }
     unsigned nobody = 0;
     route.module = ours;
-    if (route.count &&
+    if (route.count > 1 &&
         compare_exchange_acquire(&route_writer, &nobody, 1)) { /* order pair: route writer */
         unsigned count = load_relaxed(&route_count);
         if (count < ROUTES_MAX && !find_route(origin)) {
