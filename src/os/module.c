@@ -201,6 +201,12 @@ PRIM_COLD unsigned module_find(uintptr_t address) {
     return PRIM_LIKELY(index) ? index : add(&found, name);
 }
 
+/* By the name itself, which is compared quicker, where there was room to keep it. */
+static bool has_name(const struct module *module, const char *name) {
+    return module->path[0] ? strcmp(module->path, name) == 0
+                           : hash_of_name(name) == module->name_hash;
+}
+
 unsigned module_find_again(uintptr_t address, unsigned index) {
     const struct module *module = &modules[index];
     object_finder *find_object = load_relaxed(&finder);
@@ -211,7 +217,7 @@ unsigned module_find_again(uintptr_t address, unsigned index) {
     if (find_object((void *)address, &object) == 0 && (uintptr_t)object.start == module->start &&
         (uintptr_t)object.end == module->end &&
         object.link_map == load_relaxed(&module->identity) && object.table == module->table &&
-        hash_of_name(object.link_map->l_name) == module->name_hash) {
+        has_name(module, object.link_map->l_name)) {
         return index;
     }
     return module_find(address);
