@@ -144,8 +144,9 @@ static void visit(const struct site *site) {
 }
 
 /* The estimate of each site's calls and bytes, over many seeds: without bias, and spread as samples
- * that know nothing of each other are. */
-static void check_site(const struct site *site, size_t interval) {
+ * that know nothing of each other are. Returns how many are farther off than three standard
+ * deviations; none is farther off than five. */
+static unsigned check_site(const struct site *site, size_t interval) {
     struct thread_cache *cache = start(interval);
     double sum = 0;
     double sum_bytes = 0;
@@ -176,15 +177,19 @@ static void check_site(const struct site *site, size_t interval) {
            sum / truth, sum_bytes / bytes, beyond);
     assert_true(fabs(sum / truth - 1) < 0.01);
     assert_true(fabs(sum_bytes / bytes - 1) < 0.01);
-    assert_true(beyond <= 4);
     stop();
+    return beyond;
 }
 
 __attribute__((unused)) static void test_unbiased(void **state) {
     (void)state;
+    unsigned beyond = 0;
     for (size_t i = 0; i < ARRAY_LENGTH(sites); i++) {
-        check_site(&sites[i], INTERVAL);
+        beyond += check_site(&sites[i], INTERVAL);
     }
+    /* A normal distribution has 2.7 in 1,000 there, 4.3 of these 1,600: more than 12 come once in
+     * 2,000 times. */
+    assert_true(beyond <= 12);
 }
 
 /* Sites in turns, some from the slow door: none takes another's samples. */
