@@ -1,5 +1,6 @@
 /* heaps.c - the first-class heaps of primalloc.h. NULL is the default heap throughout. */
 #include "api/family.h"
+#include "api/watched.h"
 #include "objects/arena.h"
 #include "objects/maintenance.h"
 #include "primalloc.h"
@@ -28,6 +29,7 @@ PRIM_EXPORT void prim_heap_delete(prim_heap_t *heap) {
 
 PRIM_EXPORT void prim_heap_destroy(prim_heap_t *heap) {
     if (heap) {
+        watched_end_heap(arena_from(heap));
         arena_destroy(arena_from(heap));
         maintenance_consider(__builtin_return_address(0), true);
     }
@@ -45,16 +47,19 @@ PRIM_EXPORT void prim_heap_set_name(prim_heap_t *heap, const char *name) {
     }
 }
 
-PRIM_EXPORT void *prim_heap_malloc(prim_heap_t *heap, size_t size) {
-    return heap ? arena_allocate_entering(arena_from(heap), (struct arena_request){.size = size},
-                                          NULL)
-                : family_malloc(size);
+PRIM_INLINE void *allocate_in(struct arena *arena, struct arena_request wanted, enum call call,
+                              const void *caller) {
+    if (PRIM_UNLIKELY(watcher_is_any())) {
+        return front_allocate_watched(arena, wanted, call, caller);
+    }
+    return call == CALL_CALLOC ? arena_allocate_zeroed(arena, wanted)
+                               : arena_allocate_entering(arena, wanted, NULL);
 }
 
-static void *allocate_zeroed_in(prim_heap_t *heap, struct arena_request request) {
-    bool is_zero = false;
-    void *block = arena_allocate_entering(arena_from(heap), request, &is_zero);
-    return block && !is_zero ? memset(block, 0, request.size) : block;
+PRIM_EXPORT void *prim_heap_malloc(prim_heap_t *heap, size_t size) {
+    return heap ? allocate_in(arena_from(heap), (struct arena_request){.size = size}, CALL_MALLOC,
+                              __builtin_return_address(0))
+                : family_malloc(size);
 }
 
 PRIM_EXPORT void *prim_heap_calloc(prim_heap_t *heap, size_t count, size_t size) {
@@ -62,7 +67,8 @@ PRIM_EXPORT void *prim_heap_calloc(prim_heap_t *heap, size_t count, size_t size)
     if (!heap || __builtin_mul_overflow(count, size, &total)) {
         return family_calloc(count, size);
     }
-    return allocate_zeroed_in(heap, (struct arena_request){.size = total});
+    return allocate_in(arena_from(heap), (struct arena_request){.size = total}, CALL_CALLOC,
+                       __builtin_return_address(0));
 }
 
 PRIM_EXPORT void *prim_heap_realloc(prim_heap_t *heap, void *block, size_t size) {
@@ -102,11 +108,11 @@ PRIM_EXPORT char *prim_heap_strndup(prim_heap_t *heap, const char *text, size_t 
 }
 
 PRIM_EXPORT prim_heap_t *prim_heap_of(const void *block) {
-    return name_of(arena_of(block));
+    return name_of(arena_of(watched_place(block)));
 }
 
 PRIM_EXPORT bool prim_heap_contains(const prim_heap_t *heap, const void *block) {
-    return heap && arena_of(block) == (const struct arena *)heap;
+    return heap && prim_heap_of(block) == heap;
 }
 
 PRIM_EXPORT void prim_heap_counts(prim_heap_t *heap, struct prim_heap_counts *result) {
@@ -136,6 +142,7 @@ static bool show_area(const struct arena_area *area, void *argument) {
 
 static bool show_block(void *block, size_t size, void *argument) {
     const struct visit *visit = argument;
+    watched_show(&block, &size);
     return visit->block(visit->heap, block, size, visit->argument);
 }
 
@@ -169,7 +176,8 @@ PRIM_EXPORT void *prim_heap_malloc_aligned_at(prim_heap_t *heap, size_t size, si
         errno = ENOMEM;
         return NULL;
     }
-    return arena_allocate_entering(arena, (struct arena_request){size, alignment, offset}, NULL);
+    return allocate_in(arena, (struct arena_request){size, alignment, offset}, CALL_ALIGNED,
+                       __builtin_return_address(0));
 }
 
 PRIM_EXPORT void *prim_malloc_aligned_at(size_t size, size_t alignment, size_t offset) {

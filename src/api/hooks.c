@@ -36,7 +36,8 @@ static struct prim_hook_call call_of(const struct request *request) {
 }
 
 static void *hooked_allocate(const struct watcher *self, const struct request *request) {
-    const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, on_allocate));
+    const struct prim_hooks *hooks =
+        request->arena ? NULL : enter(self, offsetof(struct prim_hooks, on_allocate));
     if (!hooks) {
         return watcher_next(self)->allocate(watcher_next(self), request);
     }

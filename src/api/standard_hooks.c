@@ -36,8 +36,8 @@ HOOK free_hook *volatile __free_hook;
 HOOK void (*volatile __malloc_initialize_hook)(void);
 
 static void *hooked_allocate(const struct watcher *self, const struct request *request) {
-    malloc_hook *plain = __malloc_hook;
-    memalign_hook *aligned = __memalign_hook;
+    malloc_hook *plain = request->arena ? NULL : __malloc_hook;
+    memalign_hook *aligned = request->arena ? NULL : __memalign_hook;
     if (request->alignment && aligned) {
         return aligned(request->alignment, request->size, request->caller);
     }
@@ -72,27 +72,18 @@ static struct watcher hooks = {
     hooked_allocate, hooked_reallocate, hooked_release, hooked_usable_size, RANK_HOOKS, NULL,
 };
 
-/* At a process's start libc's strcmp would cost more to find than it saves. */
-static bool is_equal(const char *first, const char *second) {
-    while (*first && *first == *second) {
-        first++;
-        second++;
-    }
-    return *first == *second;
-}
-
+/* Any of the five, or none that is known: __[mrf]..._hook. Libc's strcmp would cost more to find,
+ * at a process's start, than it saves. */
 static bool is_hook(const char *name) {
-    static const char names[][28] = {"__malloc_hook", "__realloc_hook", "__memalign_hook",
-                                     "__free_hook", "__malloc_initialize_hook"};
+    static const char end[] = "_hook";
     if (name[0] != '_' || name[1] != '_' || (name[2] != 'm' && name[2] != 'r' && name[2] != 'f')) {
         return false;
     }
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (is_equal(name, names[i])) {
-            return true;
-        }
+    size_t matched = 0;
+    for (; *name; name++) {
+        matched = *name == end[matched] ? matched + 1 : *name == end[0];
     }
-    return false;
+    return matched == sizeof end - 1;
 }
 
 /* Some loaders leave addresses in the dynamic section as the file has them. */

@@ -23,6 +23,22 @@ void watched_start(void) {
     guarded_start();
 }
 
+const void *watched_place(const void *block) {
+    return options.check ? check_place(block) : block;
+}
+
+void watched_show(void **block, size_t *size) {
+    if (options.check) {
+        check_show(block, size);
+    }
+}
+
+void watched_end_heap(struct arena *arena) {
+    if (options.check) {
+        check_end_arena(arena);
+    }
+}
+
 void watched_finish(void) {
     check_finish();
     if (options.stats_output) {

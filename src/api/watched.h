@@ -6,8 +6,16 @@
 #ifndef PRIM_API_WATCHED_H
 #define PRIM_API_WATCHED_H
 
+#include "objects/arena.h"
+
 /* In the constructor, once options are read, and in the destructor. */
 void watched_start(void);
 void watched_finish(void);
+
+/* First-class heaps under checks: where the allocator's block begins that holds the program's; the
+ * latter instead of the former; the heap is about to end. */
+const void *watched_place(const void *block);
+void watched_show(void **block, size_t *size);
+void watched_end_heap(struct arena *arena);
 
 #endif

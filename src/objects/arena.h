@@ -133,6 +133,7 @@ void *arena_allocate(struct arena *arena, struct arena_request request, bool *is
 
 /* The same for those who come from outside; NULL with errno ENOMEM. */
 void *arena_allocate_entering(struct arena *arena, struct arena_request request, bool *is_zero);
+void *arena_allocate_zeroed(struct arena *arena, struct arena_request request);
 
 /* For any pointer into slices with CLASS_ARENA; such that are no blocks count as foreign. */
 void arena_release(void *block);

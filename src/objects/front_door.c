@@ -9,15 +9,22 @@
 #include "objects/thread_sampler.h"
 #include "pages/span.h"
 
-static PRIM_COLD void *allocate_watched(size_t size, size_t alignment, enum call call,
-                                        const void *caller) {
-    const struct request request = {.size = size,
-                                    .alignment = alignment,
+PRIM_COLD void *front_allocate_watched(struct arena *arena, struct arena_request wanted,
+                                       enum call call, const void *caller) {
+    const struct request request = {.size = wanted.size,
+                                    .alignment = wanted.alignment,
                                     .is_zeroed = call == CALL_CALLOC,
                                     .stated_size = SIZE_NOT_STATED,
                                     .call = call,
-                                    .caller = caller};
+                                    .caller = caller,
+                                    .arena = arena,
+                                    .offset = wanted.offset};
     return watcher_allocate(&request);
+}
+
+static PRIM_COLD void *allocate_watched(size_t size, size_t alignment, enum call call,
+                                        const void *caller) {
+    return front_allocate_watched(NULL, (struct arena_request){size, alignment, 0}, call, caller);
 }
 
 static PRIM_COLD void *reallocate_watched(void *block, size_t size, const void *caller) {

@@ -6,6 +6,7 @@
 #ifndef PRIM_OBJECTS_FRONT_DOOR_H
 #define PRIM_OBJECTS_FRONT_DOOR_H
 
+#include "objects/arena.h"
 #include "objects/watcher.h"
 
 /* Reached in a jump. calloc is told the product; realloc frees at size 0. */
@@ -21,6 +22,9 @@ void *front_allocate(size_t size, size_t alignment, enum call call, const void *
 void *front_reallocate(void *block, size_t size, const void *caller);
 void front_release(void *block, size_t stated_size, size_t alignment, enum call call,
                    const void *caller);
+/* For blocks of an arena, or NULL: when somebody watches. */
+void *front_allocate_watched(struct arena *arena, struct arena_request wanted, enum call call,
+                             const void *caller);
 size_t front_usable_size(const void *block);
 bool front_expand(void *block, size_t size);
 

@@ -211,6 +211,12 @@ void *arena_allocate_entering(struct arena *arena, struct arena_request request,
     return PRIM_LIKELY(block != NULL) ? block : fail(request.size);
 }
 
+void *arena_allocate_zeroed(struct arena *arena, struct arena_request request) {
+    bool is_zero = false;
+    void *block = arena_allocate_entering(arena, request, &is_zero);
+    return block && !is_zero ? memset(block, 0, request.size) : block;
+}
+
 PRIM_NOINLINE void *allocate_slower(size_t size) {
     struct thread_cache *cache = thread_cache_visible;
     void *block = PRIM_UNLIKELY(cache->is_sampling) ? thread_sampler_exchange(cache, size) : NULL;

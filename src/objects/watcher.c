@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "objects/arena.h"
 #include "objects/maintenance.h"
 #include "objects/slow_door.h"
 #include "objects/thread_cache.h"
@@ -19,6 +20,11 @@ _Atomic(const struct watcher_wish *) watcher_wish = &no_wish;
 
 static void *plain_allocate(const struct watcher *self, const struct request *request) {
     (void)self;
+    if (request->arena) {
+        struct arena_request wanted = {request->size, request->alignment, request->offset};
+        return request->is_zeroed ? arena_allocate_zeroed(request->arena, wanted)
+                                  : arena_allocate_entering(request->arena, wanted, NULL);
+    }
     if (request->alignment) {
         void *block = allocate_aligned(request->size, request->alignment);
         return block && request->is_zeroed ? memset(block, 0, request->size) : block;

@@ -26,6 +26,8 @@
 
 #include "base/atomics.h"
 
+struct arena;
+
 enum call {
     CALL_MALLOC,
     CALL_CALLOC,
@@ -48,7 +50,9 @@ struct request {
     bool is_zeroed;     /* the new block must be zero */
     size_t stated_size; /* by sized frees; else SIZE_NOT_STATED */
     enum call call;
-    const void *caller; /* where the call returns to */
+    const void *caller;  /* where the call returns to */
+    struct arena *arena; /* that the new block is to be in; NULL: malloc's choice */
+    size_t offset;       /* so many bytes into the block it is aligned; with an arena only */
 };
 
 enum watcher_rank { RANK_HOOKS, RANK_CHECKS, RANK_PROFILE, RANK_COUNT };

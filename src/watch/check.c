@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "objects/arena.h"
 #include "objects/block_bounds.h"
 #include "objects/foreign.h"
 #include "objects/slow_door.h"
@@ -179,7 +180,7 @@ static void *checked_allocate(const struct watcher *self, const struct request *
     if (__builtin_add_overflow(request->size, front + ZONE_SIZE, &plain.size)) {
         return next->allocate(next, request); /* which fails */
     }
-    plain.alignment = request->alignment > ZONE_SIZE ? request->alignment : 0;
+    plain.alignment = request->alignment > ZONE_SIZE || request->offset ? request->alignment : 0;
     plain.is_zeroed = false;
     char *start = next->allocate(next, &plain);
     if (!start) {
@@ -251,6 +252,9 @@ static enum check_fault judge(const void *block, const struct request *request,
     if (bounds.object_class == 0) {
         return foreign_usable_size(block) ? FAULT_NONE : FAULT_FOREIGN;
     }
+    if (bounds.object_class == CLASS_ARENA) {
+        return usable_size(block) ? FAULT_NONE : FAULT_INVALID;
+    }
     *around = record_around(&bounds);
     if (*around) {
         return (uintptr_t)block - (*around)->block < (*around)->size ? FAULT_INTERIOR
@@ -300,7 +304,7 @@ static void checked_release(const struct watcher *self, void *block,
     struct check_record *record = live_record(block, request, &now, &fault);
     if (record) {
         plain = plain_of(record);
-        is_kept = record->size <= QUARANTINE_BLOCK_MAX;
+        is_kept = record->size <= QUARANTINE_BLOCK_MAX && !arena_of(plain);
         record->is_freed = true;
         record->freed_call = (uint8_t)request->call;
         record->freed = now;
@@ -338,7 +342,9 @@ static void *checked_reallocate(const struct watcher *self, void *block,
     struct check_record *record = live_record(block, request, &now, &fault);
     size_t size = record ? record->size : 0;
     struct request end = *request; /* what does not match was told already */
+    struct request move = *request;
     if (record) {
+        move.arena = arena_of(plain_of(record));
         end.alignment = record->alignment;
         end.call = family_of((enum call)record->call) ? (enum call)record->call : CALL_REALLOC;
     }
@@ -351,7 +357,7 @@ static void *checked_reallocate(const struct watcher *self, void *block,
         errno = ENOMEM;
         return NULL;
     }
-    void *target = checked_allocate(self, request);
+    void *target = checked_allocate(self, &move);
     if (target) {
         memcpy(target, block, bits_min(size, request->size));
         checked_release(self, block, &end);
@@ -423,6 +429,47 @@ enum check_status check_one(const void *block) {
     }
     release_lock();
     return status_of(fault);
+}
+
+const void *check_place(const void *block) {
+    acquire();
+    const struct check_record *record = check_table_find((uintptr_t)block);
+    const void *place = record ? plain_of(record) : block;
+    release_lock();
+    return place;
+}
+
+static struct check_record *record_in(const void *block, size_t size) {
+    return record_around(&(struct block_bounds){(uintptr_t)block, size, CLASS_ARENA});
+}
+
+void check_show(void **block, size_t *size) {
+    acquire();
+    const struct check_record *record = record_in(*block, *size);
+    if (record) {
+        *block = (void *)record->block;
+        *size = record->size;
+    }
+    release_lock();
+}
+
+static bool end_block(void *block, size_t size, void *context) {
+    enum check_fault *first = context;
+    struct check_record *record = record_in(block, size);
+    if (record) {
+        enum check_fault fault = look_at(record, SIZE_MAX, "found when its heap was destroyed");
+        *first = *first ? *first : fault;
+        check_table_remove(record);
+    }
+    return true;
+}
+
+void check_end_arena(struct arena *arena) {
+    enum check_fault first = FAULT_NONE;
+    acquire();
+    arena_visit_blocks(arena, end_block, &first);
+    release_lock();
+    act_on(first);
 }
 
 uint64_t check_count(void) {

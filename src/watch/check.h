@@ -6,8 +6,7 @@
  * program asks, and with the level full also every so many calls, all of them.
  *
  * Nothing wrong is carried out: a free of what is no block, or free already, is ignored, and
- * realloc of it gives NULL. Blocks of before the checks began, of first-class heaps, and of libc
- * pass as they are.
+ * realloc of it gives NULL. Blocks of before the checks began, and of libc, pass as they are.
  *
  * Lock: CHECKS, for the table and while a report is put together and written. It is not held while
  * the plain allocator runs. */
@@ -53,6 +52,12 @@ unsigned check_all(const char *occasion);
 
 /* Looks at one block. */
 enum check_status check_one(const void *block);
+
+/* Of a block in an arena: where the plain block begins, or the pointer itself; makes the program's
+ * block of a plain one; the arena is about to end with all its blocks. */
+const void *check_place(const void *block);
+void check_show(void **block, size_t *size);
+void check_end_arena(struct arena *arena);
 
 /* How many faults were met so far. */
 uint64_t check_count(void);

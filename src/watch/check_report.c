@@ -1,5 +1,7 @@
 /* check_report.c - see check.h: one screen about one fault, put together in one buffer and written
  * in one piece. */
+#include <string.h>
+
 #include "base/bits.h"
 #include "base/print.h"
 #include "objects/block_bounds.h"
@@ -16,12 +18,20 @@ static const char call_names[CALL_COUNT][16] = {
     "operator new[]", "free",   "delete",  "delete[]",
 };
 
-static const char sentences[FAULT_COUNT][72] = {
-    "",
-#define FAULT(name, status, sentence) sentence,
+/* One behind the other; the first is that of no fault. */
+static const char sentences[] = "\0"
+#define FAULT(name, status, sentence) sentence "\0"
 #include "watch/faults.def"
 #undef FAULT
-};
+    ;
+
+static const char *sentence_of(enum check_fault fault) {
+    const char *sentence = sentences;
+    for (unsigned i = 0; i < (unsigned)fault; i++) {
+        sentence += strlen(sentence) + 1;
+    }
+    return sentence;
+}
 
 static void print_label(struct print *out, const char *label) {
     size_t start = out->length;
@@ -132,6 +142,8 @@ static void print_block(struct print *out, const struct check_record *record) {
         print_decimal(out, bounds.size);
     } else if (bounds.object_class == CLASS_LARGE) {
         print_text(out, ", a large one");
+    } else if (bounds.object_class == CLASS_ARENA) {
+        print_text(out, ", of a heap or tag");
     }
     print_text(out, record->is_freed ? ", free\n" : ", in use\n");
     print_label(out, "allocated");
@@ -178,7 +190,7 @@ void check_report(const struct check_finding *finding, const char *occasion) {
     static char screen[SCREEN_SIZE]; /* (lock: CHECKS) */
     struct print out = print_to(screen, sizeof screen);
     print_text(&out, "primalloc: ");
-    print_text(&out, sentences[finding->fault]);
+    print_text(&out, sentence_of(finding->fault));
     print_text(&out, "\n");
     print_label(&out, "process");
     print_decimal(&out, process_id());

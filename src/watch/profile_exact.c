@@ -65,14 +65,14 @@ static void record(void *block, size_t size, const struct request *request) {
 static void *exact_allocate(const struct watcher *self, const struct request *request) {
     const struct watcher *next = watcher_next(self);
     void *block = next->allocate(next, request);
-    if (block) {
+    if (block && !request->arena) {
         record(block, request->size, request);
     }
     return block;
 }
 
-/* realloc alone shows blocks of first-class heaps, which end with their heap without a word, and
- * pointers that are no blocks: neither is recorded. */
+/* Blocks of first-class heaps, which end with their heap without a word, and pointers that are no
+ * blocks are not recorded. */
 static void *exact_reallocate(const struct watcher *self, void *block,
                               const struct request *request) {
     const struct watcher *next = watcher_next(self);

@@ -25,6 +25,12 @@
 extern "C" {
 __attribute__((weak)) void free_sized(void *block, size_t size);
 __attribute__((weak)) void free_aligned_sized(void *block, size_t alignment, size_t size);
+__attribute__((weak)) void *prim_heap_new();
+__attribute__((weak)) void prim_heap_destroy(void *heap);
+__attribute__((weak)) void *prim_heap_malloc(void *heap, size_t size);
+__attribute__((weak)) void *prim_heap_realloc(void *heap, void *block, size_t size);
+__attribute__((weak)) void *prim_heap_malloc_aligned_at(void *heap, size_t size, size_t alignment,
+                                                        size_t offset);
 }
 
 /* The compiler must neither see through what is done here nor leave it out. */
@@ -50,6 +56,12 @@ struct misuse {
 };
 
 static int variable[16];
+
+/* A block of a heap that has others, too. */
+static char *take_from(void *heap, size_t size) {
+    take(prim_heap_malloc(heap, 40));
+    return take(prim_heap_malloc(heap, size));
+}
 
 static const misuse all[] = {
     {"double_free", DOUBLE_FREE,
@@ -258,6 +270,39 @@ static const misuse all[] = {
          write(block + 33);
          operator delete(block);
      }},
+    {"overrun_in_heap", OVERRUN,
+     [] {
+         char *block = take_from(prim_heap_new(), 100);
+         write(block + 100);
+         drop(block);
+     }},
+    {"overrun_in_heap_found_at_its_end", OVERRUN,
+     [] {
+         void *heap = prim_heap_new();
+         write(take_from(heap, 20000) + 20000);
+         prim_heap_destroy(heap);
+     }},
+    {"overrun_in_heap_of_aligned", OVERRUN,
+     [] {
+         char *block = take(prim_heap_malloc_aligned_at(prim_heap_new(), 100, 64, 8));
+         write(block + 100);
+         drop(block);
+     }},
+    {"underrun_in_heap_found_by_realloc", UNDERRUN,
+     [] {
+         void *heap = prim_heap_new();
+         char *block = take_from(heap, 100);
+         write(block - 1);
+         drop(prim_heap_realloc(heap, block, 300));
+     }},
+    {"double_free_in_heap", INVALID,
+     [] {
+         char *block = take_from(prim_heap_new(), 100);
+         drop(block);
+         drop(block);
+     }},
+    {"free_inside_block_of_heap", INVALID, [] { drop(take_from(prim_heap_new(), 100) + 8); }},
+    {"delete_in_heap", WRONG_FUNCTION, [] { operator delete(take_from(prim_heap_new(), 100)); }},
     {"write_after_free", USE_AFTER_FREE,
      [] {
          char *block = take(malloc(100));

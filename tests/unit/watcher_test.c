@@ -225,6 +225,22 @@ CALLER_SECTION static void call_our_names(size_t size) {
     FREED(prim_free(block), CALL_FREE, 0, SIZE_NOT_STATED);
 }
 
+CALLER_SECTION static void call_a_heap(size_t size) {
+    void *block;
+    prim_heap_t *heap = prim_heap_new();
+    TAKEN(prim_heap_malloc(heap, size), CALL_MALLOC, size, 0);
+    assert_ptr_equal(prim_heap_of(block), heap);
+    TAKEN(prim_heap_realloc(heap, block, size + 1), CALL_REALLOC, size + 1, 0);
+    assert_ptr_equal(prim_heap_of(block), heap);
+    FREED(prim_free(block), CALL_FREE, 0, SIZE_NOT_STATED);
+    TAKEN(prim_heap_calloc(heap, 1, size), CALL_CALLOC, size, 0);
+    FREED(prim_free_sized(block, size), CALL_FREE, 0, size);
+    TAKEN(prim_heap_malloc_aligned_at(heap, size, 64, 8), CALL_ALIGNED, size, 64);
+    assert_true(((uintptr_t)block + 8) % 64 == 0);
+    FREED(prim_free(block), CALL_FREE, 0, SIZE_NOT_STATED);
+    prim_heap_destroy(heap);
+}
+
 static void test_every_function_is_seen_once(void **state) {
     (void)state;
     watcher_register(&recorder);
@@ -235,6 +251,7 @@ static void test_every_function_is_seen_once(void **state) {
         call_operators(sizes[i]);
         call_array_operators(sizes[i]);
         call_our_names(sizes[i]);
+        call_a_heap(sizes[i]);
     }
     watcher_unregister(&recorder);
 }
