@@ -2,6 +2,7 @@
 everything (DEBUG RELOAD), compared with the same work on its usual allocator."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import time
@@ -29,6 +30,8 @@ strlen key:2
 memory purge
 bgsave
 """
+
+REQUESTS = str(1000 * int(os.environ.get("PRIM_TEST_SCALE", "1")))
 
 
 def free_port() -> int:
@@ -71,6 +74,7 @@ def running(harness, environment, directory):
     finally:
         redis.ask("shutdown", "nosave")
         redis.process.wait(timeout=30)
+        redis.log = redis.process.stdout.read().decode()
         redis.process.stdout.close()
 
 
@@ -101,3 +105,16 @@ def test_redis(harness):
     assert got == expected
     processes = parse_statistics(output)
     assert max(process.calls for process in processes) >= 10_000, processes
+
+
+def test_redis_under_checks(harness):
+    """The same load, and redis-benchmark's: nothing is reported, and nothing is aborted."""
+    require("redis-server", "redis-cli", "redis-benchmark")
+    checked = harness.preloaded(MALLOC_CHECK_="3")
+    with running(harness, checked, harness.directory / "checked") as redis:
+        redis.ask(text=COMMANDS)
+        harness.run(["redis-benchmark", "-p", str(redis.port), "-q", "-n", REQUESTS, "-r", "5000",
+                     "-d", "100", "-t", "set,get,lpush,lpop,sadd,hset,zadd,mset"])
+        assert redis.ask("ping") == "PONG\n"
+    assert redis.process.returncode == 0
+    assert "primalloc" not in redis.log
