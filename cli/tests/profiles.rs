@@ -13,15 +13,6 @@ use support::*;
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| compile("holder.c", "holder", &["-O1", "-g"]));
 
-fn real_library() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/lib/libprimalloc.so");
-    let library = path.canonicalize().ok();
-    if library.is_none() {
-        eprintln!("skipped: {} is not built", path.display());
-    }
-    library
-}
-
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = FILES.join(name);
     fs::write(&path, bytes).unwrap();

@@ -147,6 +147,20 @@ impl Profile {
         self.labels = kept.labels;
     }
 
+    /// Leaves out the innermost locations of each stack that are marked, but for a stack's last.
+    pub fn drop_innermost(&mut self, is_marked: &[bool]) {
+        if !is_marked.contains(&true) {
+            return;
+        }
+        let (mut stacks, mut ends) = (Vec::with_capacity(self.stacks.len()), Vec::new());
+        for sample in self.samples() {
+            let marked = sample.stack.iter().take_while(|&&l| is_marked[l as usize]).count();
+            stacks.extend(&sample.stack[marked.min(sample.stack.len().saturating_sub(1))..]);
+            ends.push(stacks.len() as u32);
+        }
+        (self.stacks, self.ends) = (stacks, ends);
+    }
+
     pub fn value_index(&self, name: &str) -> Option<usize> {
         self.value_types.iter().position(|value_type| value_type.name == name)
     }

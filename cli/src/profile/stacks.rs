@@ -93,13 +93,33 @@ impl<'a> Stacks<'a> {
 
     /// Function and line of each frame of a stack, innermost first.
     pub fn frames_of(&self, stack: &[u32]) -> Vec<(u32, Option<String>)> {
-        let mut frames = Vec::new();
-        for &location in stack {
-            for (number, place) in self.places[location as usize].iter().enumerate() {
-                frames.push((place.function, self.line((location, number as u32))));
-            }
-        }
-        frames
+        self.placed_frames(stack).map(|(_, function, line)| (function, line)).collect()
+    }
+
+    /// Those that a reader wants to see: of the functions that only hand on to malloc, of which a
+    /// container can have many, the one that was called by what asks for itself.
+    pub fn frames_to_read(&self, stack: &[u32]) -> Vec<(u32, Option<String>)> {
+        let mut frames = self.frames_of(stack);
+        let is_own = |frame: &(u32, _)| !self.functions[frame.0 as usize].is_wrapper;
+        let site = frames.iter().position(is_own).unwrap_or(0);
+        frames.split_off(site.saturating_sub(1))
+    }
+
+    /// The same for stacks that look the same to a reader, as those of calls that the compiler has
+    /// made of one. Where nobody knows the line, the address tells calls apart.
+    pub fn look_of(&self, stack: &[u32]) -> Vec<(u32, Result<String, u32>)> {
+        self.placed_frames(stack)
+            .map(|(location, function, line)| (function, line.ok_or(location)))
+            .collect()
+    }
+
+    fn placed_frames(&self, stack: &[u32]) -> impl Iterator<Item = (u32, u32, Option<String>)> {
+        stack.iter().flat_map(move |&location| {
+            let places = self.places[location as usize].iter().zip(0..);
+            places.map(move |(place, number)| {
+                (location, place.function, self.line((location, number)))
+            })
+        })
     }
 }
 
@@ -126,6 +146,14 @@ mod tests {
         let site = stacks.site(profile.sample(0).stack).unwrap();
         assert_eq!((named(site.function), site.via.map(named)), ("Cache::put", Some("xmalloc")));
         assert_eq!(stacks.line(site.place).as_deref(), Some("cache.cc:42"));
+        let shown = |frames: Vec<(u32, Option<String>)>| -> Vec<String> {
+            frames.into_iter().map(|(function, _)| named(function).to_owned()).collect()
+        };
+        assert_eq!(
+            shown(stacks.frames_of(profile.sample(0).stack))[..2],
+            ["xmalloc", "Cache::put"]
+        );
+        assert_eq!(shown(stacks.frames_to_read(profile.sample(0).stack))[0], "xmalloc");
         assert_eq!(stacks.site(&[]), None);
         let only_wrappers = stacks.site(&profile.sample(0).stack[..1]).unwrap();
         assert_eq!(named(only_wrappers.function), "xmalloc");

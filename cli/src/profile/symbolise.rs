@@ -1,12 +1,18 @@
 //! Functions and lines for the locations that have none, from the files on this machine.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::rc::Rc;
 
 use super::model::{Frame, Location, Mapping, Profile, base_name};
+use crate::allocators::is_allocator_library;
 use crate::symbols::{CodeFrame, Object, Objects};
 
-/// Fills in what can be found, and returns what the reader must know of the rest.
+/// Names of an allocator that is linked into the program.
+const LINKED_ALLOCATORS: [&str; 3] = ["_rjem_", "je_", "tcmalloc::"];
+
+/// Fills in what can be found, and returns what the reader must know of the rest. What an allocator
+/// has recorded of its own frames, as jemalloc does, is left out.
 pub fn symbolise(profile: &mut Profile) -> Vec<String> {
     let mut objects = Objects::default();
     let mut troubles = BTreeSet::new();
@@ -25,7 +31,14 @@ pub fn symbolise(profile: &mut Profile) -> Vec<String> {
         let object = location.mapping.and_then(|number| found[number].as_deref());
         location.frames = frames(location.address, mapping, object);
     }
+    let is_allocators = |location: &Location| location.frames.iter().any(is_frame_of_allocator);
+    profile.drop_innermost(&profile.locations.iter().map(is_allocators).collect::<Vec<_>>());
     troubles.into_iter().collect()
+}
+
+fn is_frame_of_allocator(frame: &Frame) -> bool {
+    is_allocator_library(Path::new(&*frame.library))
+        || LINKED_ALLOCATORS.iter().any(|prefix| frame.function.starts_with(prefix))
 }
 
 fn open(
@@ -109,6 +122,23 @@ mod tests {
         let frame = profile.locations[0].frames.last().unwrap();
         assert_eq!((&*frame.function, troubles.len()), ("main", 0));
         assert!(!frame.library.contains('/'));
+    }
+
+    #[test]
+    fn stacks_begin_with_who_called_the_allocator() {
+        let bytes = ValueType { name: "space".into(), unit: "bytes".into() };
+        let mut profile = Profile::new(vec![bytes]);
+        let named = [("", "libjemalloc.so.2"), ("_rjem_malloc", "a"), ("site", "a"), ("main", "a")];
+        for (function, library) in named {
+            let frames = vec![unnamed(function.into(), library.into())];
+            profile.locations.push(Location { frames, ..Location::default() });
+        }
+        for stack in [vec![0, 1, 2, 3], vec![2, 0, 3], vec![0, 1]] {
+            profile.push(stack, [1], super::super::model::Labels::default());
+        }
+        symbolise(&mut profile);
+        let stacks: Vec<&[u32]> = profile.samples().map(|sample| sample.stack).collect();
+        assert_eq!(stacks, [&[2, 3][..], &[2, 0, 3], &[1]]);
     }
 
     #[test]

@@ -114,6 +114,7 @@ pub fn is_wrapper(name: &str) -> bool {
         ["malloc", "calloc", "realloc", "memalign", "malloc0", "realloc_n", "reallocarray"];
     let bare = name.trim_start_matches('_');
     let word = bare.split(['.', '(', '@']).next().unwrap_or(bare).to_ascii_lowercase();
+    let word = word.rsplit("::").next().unwrap_or(&word);
     let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     role_of_name(name) == Role::Allocator
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -158,6 +159,7 @@ mod tests {
             "PyObject_Calloc",
             "zmalloc.constprop.0",
             "OPENSSL_malloc",
+            "os::malloc",
         ] {
             assert!(is_wrapper(name), "{name}");
         }
@@ -168,6 +170,7 @@ mod tests {
             "list_resize",
             "serde_json::from_str",
             "malloc_info_reader::run",
+            "malloc::info",
         ] {
             assert!(!is_wrapper(name), "{name}");
         }

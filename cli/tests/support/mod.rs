@@ -40,6 +40,16 @@ pub fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     target
 }
 
+/// The library itself, where it is built.
+pub fn real_library() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/lib/libprimalloc.so");
+    let library = path.canonicalize().ok();
+    if library.is_none() {
+        eprintln!("skipped: {} is not built", path.display());
+    }
+    library
+}
+
 /// An executable text file.
 pub fn script(name: &str, text: &str) -> PathBuf {
     let path = FILES.join(name);
