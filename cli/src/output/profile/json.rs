@@ -252,7 +252,7 @@ fn function_part<'a>(source: &Source<'a>, row: &'a Row) -> FunctionPart<'a> {
 }
 
 fn leaks_part<'a>(stacks: &'a Stacks, most: Option<usize>) -> Option<LeaksPart<'a>> {
-    let losses = Losses::of(stacks.profile)?;
+    let losses = Losses::of(stacks)?;
     let facts = &stacks.profile.facts;
     let amount = |(objects, bytes)| Amount { bytes, objects: Some(objects) };
     let fact = |pair: Option<(u64, u64)>| pair.map(|(o, b)| amount((o as i64, b as i64)));

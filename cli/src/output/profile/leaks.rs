@@ -1,10 +1,12 @@
 //! What a program has lost, for the terminal: groups by the stack that allocated them.
 
+use std::collections::HashMap;
+
 use owo_colors::OwoColorize;
 
 use super::text::stack;
 use super::words::{count, size};
-use crate::profile::{Profile, Sample, Stacks};
+use crate::profile::{Profile, Stacks};
 
 const FRAMES_SHOWN: usize = 30;
 
@@ -16,7 +18,7 @@ pub struct Losses {
     pub groups: Vec<Loss>,
 }
 
-/// Blocks that one stack has allocated and that nothing points to.
+/// Blocks that were allocated through stacks that look the same, and that nothing points to.
 pub struct Loss {
     pub sample: usize,
     pub own: (i64, i64),
@@ -28,20 +30,28 @@ pub struct Loss {
 
 impl Losses {
     /// None if the profile is not one of leaks.
-    pub fn of(profile: &Profile) -> Option<Losses> {
+    pub fn of(stacks: &Stacks) -> Option<Losses> {
+        let profile = stacks.profile;
         let pair = |key: &str| {
             let value = |what: &str| profile.value_index(&format!("{key}_{what}"));
             Some((value("objects")?, value("space")?))
         };
         let (leaked, held, indirect) = (pair("leaked")?, pair("held")?, pair("indirect")?);
         let total = |(objects, bytes)| (profile.total(objects), profile.total(bytes));
-        let loss = |(number, sample): (usize, Sample)| Loss {
-            sample: number,
-            own: (sample.values[leaked.0], sample.values[leaked.1]),
-            held: (sample.values[held.0], sample.values[held.1]),
-            is_inner: &*profile.names[sample.labels.kind as usize] == "inner",
-        };
-        let mut groups: Vec<Loss> = profile.samples().enumerate().map(loss).collect();
+        let mut numbers = HashMap::new();
+        let mut groups: Vec<Loss> = Vec::new();
+        for (number, sample) in profile.samples().enumerate() {
+            let amount =
+                |(objects, bytes): (usize, usize)| (sample.values[objects], sample.values[bytes]);
+            let is_inner = &*profile.names[sample.labels.kind as usize] == "inner";
+            let place = numbers.entry((stacks.look_of(sample.stack), is_inner));
+            let group = *place.or_insert(groups.len());
+            if group == groups.len() {
+                groups.push(Loss { sample: number, own: (0, 0), held: (0, 0), is_inner });
+            }
+            add(&mut groups[group].own, amount(leaked));
+            add(&mut groups[group].held, amount(held));
+        }
         groups.retain(|loss| loss.own.0 > 0);
         groups.sort_by_key(|loss| std::cmp::Reverse(loss.own.1.saturating_add(loss.held.1)));
         Some(Losses { direct: total(leaked), indirect: total(indirect), groups })
@@ -84,7 +94,7 @@ impl Loss {
 /// The text, and how many blocks leaked; None if the profile is not one of leaks.
 pub fn leaks(title: &str, stacks: &Stacks, width: usize, most: usize) -> Option<(String, i64)> {
     let profile = stacks.profile;
-    let losses = Losses::of(profile)?;
+    let losses = Losses::of(stacks)?;
     let sentence = losses.sentence();
     let mut text = format!("{}\n", title.bold());
     text += &match losses.objects() {
@@ -108,6 +118,10 @@ pub fn leaks(title: &str, stacks: &Stacks, width: usize, most: usize) -> Option<
 
 fn blocks(number: i64) -> String {
     format!("{} {}", count(number), if number == 1 { "block" } else { "blocks" })
+}
+
+fn add(sum: &mut (i64, i64), (objects, bytes): (i64, i64)) {
+    *sum = (sum.0.saturating_add(objects), sum.1.saturating_add(bytes));
 }
 
 /// What is in use but no leak.

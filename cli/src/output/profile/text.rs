@@ -117,9 +117,9 @@ fn heaviest(stacks: &Stacks, sites: &Sites, series: &Series, layout: &Layout) ->
     text
 }
 
-/// The frames of a sample's stack, a line each, from malloc's caller outward.
+/// The frames of a sample's stack, a line each, outward.
 pub fn stack(stacks: &Stacks, sample: usize, width: usize, most: usize) -> String {
-    let frames = stacks.frames_of(stacks.profile.sample(sample).stack);
+    let frames = stacks.frames_to_read(stacks.profile.sample(sample).stack);
     let mut text = String::new();
     for (function, line) in frames.iter().take(most) {
         let function = &stacks.functions[*function as usize];

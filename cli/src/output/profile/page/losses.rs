@@ -2,7 +2,7 @@
 
 use super::super::leaks::{Losses, beside};
 use super::super::words::clipped;
-use crate::profile::{Profile, Stacks};
+use crate::profile::Stacks;
 
 /// Groups that are listed; the JSON has all of them.
 const GROUPS: usize = 100;
@@ -24,21 +24,21 @@ pub struct FrameLine {
 }
 
 /// The verdict, and what else is in use.
-pub fn lead(profile: &Profile) -> Vec<String> {
-    let Some(losses) = Losses::of(profile) else { return Vec::new() };
+pub fn lead(stacks: &Stacks) -> Vec<String> {
+    let Some(losses) = Losses::of(stacks) else { return Vec::new() };
     let verdict = losses.sentence();
     let verdict = if verdict.ends_with('.') { verdict } else { verdict + "." };
-    std::iter::once(verdict).chain(beside(profile)).collect()
+    std::iter::once(verdict).chain(beside(stacks.profile)).collect()
 }
 
 pub fn groups(stacks: &Stacks) -> Vec<Group> {
-    let Some(losses) = Losses::of(stacks.profile) else { return Vec::new() };
+    let Some(losses) = Losses::of(stacks) else { return Vec::new() };
     let group = |(number, loss): (usize, &super::super::leaks::Loss)| {
         let stack = stacks.profile.sample(loss.sample).stack;
         let site = stacks
             .site(stack)
             .map(|site| stacks.functions[site.function as usize].short_name.to_string());
-        let frames = stacks.frames_of(stack).into_iter().take(FRAMES).map(|(number, line)| {
+        let frames = stacks.frames_to_read(stack).into_iter().take(FRAMES).map(|(number, line)| {
             let function = &stacks.functions[number as usize];
             FrameLine {
                 function: clipped(&function.short_name, 200),

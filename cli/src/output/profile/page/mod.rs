@@ -84,7 +84,7 @@ pub fn html(source: &Source) -> Result<String> {
         verb: source.verb,
         title: source.title,
         caption: caption(profile),
-        lead: if is_leaks { losses::lead(profile) } else { Vec::new() },
+        lead: if is_leaks { losses::lead(source.stacks) } else { Vec::new() },
         remarks: source.remarks,
         views: views.collect::<Result<_>>()?,
         timeline: charts::timeline(&profile.facts),
