@@ -8,6 +8,7 @@ use clap::Args;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
+use super::report_files::{print, print_plain};
 use crate::allocators::{self, Allocator};
 use crate::output;
 
@@ -45,13 +46,10 @@ pub fn run(arguments: &AllocatorsArguments) -> Result<ExitCode> {
     let found: Vec<Found> =
         allocators::find_all(arguments.library.as_deref())?.into_iter().map(try_out).collect();
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&found)?);
+        print_plain(&format!("{}\n", serde_json::to_string_pretty(&found)?))?;
     } else {
         let records = found.iter().map(record).collect();
-        anstream::print!(
-            "{}",
-            output::listing(&["NAME", "VERSION", "LOADS", "LIBRARY"], &[], records)
-        );
+        print(&output::listing(&["NAME", "VERSION", "LOADS", "LIBRARY"], &[], records))?;
     }
     Ok(ExitCode::SUCCESS)
 }

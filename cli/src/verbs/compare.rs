@@ -14,7 +14,7 @@ use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{self, Entry, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, is_standard_output, shell_text, width_of, write,
+    STANDARD_OUTPUT, is_standard_output, print, shell_text, width_of, write,
 };
 
 const EXAMPLES: &str = "\
@@ -163,7 +163,7 @@ fn write_report(arguments: &CompareArguments, report: &Report) -> Result<()> {
         .any(|path| is_standard_output(path.as_deref()));
     if !is_taken {
         let width = width_of(std::io::stdout().is_terminal());
-        anstream::print!("{}", output::table(report, width));
+        print(&output::table(report, width))?;
     }
     if let Some(path) = &arguments.json {
         write(path, &output::json(report))?;

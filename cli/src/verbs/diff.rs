@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::profile_options::{PageArguments, ShownArguments};
-use super::report_files::{check_writable, write};
+use super::report_files::{check_writable, print, write};
 use crate::output::profile as output;
 use crate::profile::{Comparison, Series, Stacks};
 
@@ -66,16 +66,8 @@ pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
     let titles = [arguments.before.display().to_string(), arguments.after.display().to_string()];
     let titles = [titles[0].as_str(), titles[1].as_str()];
     let both = [(&stacks.0, series.0), (&stacks.1, series.1)];
-    if !arguments.page.has_output() {
-        let found = Comparison::new(both[0], both[1]);
-        let layout = arguments.shown.layout(std::io::stdout().is_terminal(), false);
-        anstream::print!("{}", output::changes(titles, &series.0.label, &found, &layout));
-    }
     let mut remarks = before.remarks.clone();
     remarks.extend(after.remarks.iter().filter(|remark| !before.remarks.contains(remark)).cloned());
-    for remark in &remarks {
-        anstream::eprintln!("primalloc: {remark}");
-    }
     if let Some(path) = &arguments.collapsed {
         write(path, &output::changes_collapsed(both[0], both[1]))?;
     }
@@ -85,6 +77,14 @@ pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
         series: &in_both(&before.series, &after.series),
         remarks: &remarks,
     })?;
+    if !arguments.page.has_output() {
+        let found = Comparison::new(both[0], both[1]);
+        let layout = arguments.shown.layout(std::io::stdout().is_terminal(), false);
+        print(&output::changes(titles, &series.0.label, &found, &layout))?;
+    }
+    for remark in &remarks {
+        anstream::eprintln!("primalloc: {remark}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

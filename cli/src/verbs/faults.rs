@@ -20,7 +20,7 @@ use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
 use crate::output::faults as output;
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, check_writable, is_standard_output, shell_text, width_of, write,
+    STANDARD_OUTPUT, check_writable, is_standard_output, print, shell_text, width_of, write,
 };
 
 const EXAMPLES: &str = "\
@@ -240,7 +240,7 @@ fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> 
     if is_standard_output(arguments.json.as_deref()) {
     } else if to_output {
         let width = width_of(std::io::stdout().is_terminal());
-        anstream::print!("{}", output::text(findings, width));
+        print(&output::text(findings, width))?;
     } else {
         let width = width_of(std::io::stderr().is_terminal());
         anstream::eprint!("{}", output::text(findings, width));

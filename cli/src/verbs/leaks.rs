@@ -73,11 +73,7 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.keep {
         check_writable(path)?;
     }
-    let suppressions = match &arguments.suppressions {
-        Some(path) if !path.exists() => bail!("{}: no such file", path.display()),
-        Some(path) => Some(std::path::absolute(path)?),
-        None => None,
-    };
+    let suppressions = arguments.suppressions.as_deref().map(readable).transpose()?;
     let directory = TemporaryDirectory::new()?;
     // Each process has its own; which is the program's tells its number.
     let files = directory.path().join("%p.pb.gz");
@@ -129,6 +125,12 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     }
 }
 
+/// The file, wherever the program goes.
+fn readable(path: &Path) -> Result<PathBuf> {
+    std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    Ok(std::path::absolute(path)?)
+}
+
 /// The reports that processes left, the oldest first.
 fn reports_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -161,12 +163,12 @@ fn report(arguments: &LeaksArguments, file: &Path, pid: u64) -> Result<i64> {
     let Some((text, lost)) = found.filter(|_| shown.profile.facts.kind == Some(Kind::Leaks)) else {
         bail!("{}: is no report of leaks", file.display());
     };
+    arguments.page.write(&heading.source(&shown, &stacks))?;
     if !arguments.page.has_output() {
         anstream::eprint!("{text}");
         for remark in &shown.remarks {
             anstream::eprintln!("{remark}");
         }
     }
-    arguments.page.write(&heading.source(&shown, &stacks))?;
     Ok(lost)
 }

@@ -13,7 +13,7 @@ use crate::output::Host;
 use crate::output::profile as output;
 use crate::profile::{self, Kind, Profile, Sample, Series, Sites, Stacks, View};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, check_writable, is_standard_output, width_of, write,
+    STANDARD_OUTPUT, check_writable, is_standard_output, print, width_of, write,
 };
 
 #[derive(Args)]
@@ -211,14 +211,6 @@ impl WrittenArguments {
         arguments: &ShownArguments,
     ) -> Result<()> {
         let stacks = Stacks::new(&shown.profile);
-        if !self.page.has_output() {
-            let text = self.text(heading, shown, &stacks, arguments);
-            if heading.to_output {
-                anstream::print!("{text}");
-            } else {
-                anstream::eprint!("{text}");
-            }
-        }
         self.page.write(&heading.source(shown, &stacks))?;
         if let Some(path) = &self.pprof {
             let bytes = profile::encode(&shown.profile)?;
@@ -227,6 +219,15 @@ impl WrittenArguments {
         }
         if let Some(path) = &self.collapsed {
             write(path, &output::collapsed(&stacks, &shown.series[0]))?;
+        }
+        // Last: whoever reads it, as `head`, may end us before its end.
+        if !self.page.has_output() {
+            let text = self.text(heading, shown, &stacks, arguments);
+            if heading.to_output {
+                print(&text)?;
+            } else {
+                anstream::eprint!("{text}");
+            }
         }
         Ok(())
     }

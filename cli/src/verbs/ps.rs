@@ -7,6 +7,7 @@ use clap::Args;
 use nix::unistd::getuid;
 use owo_colors::OwoColorize;
 
+use super::report_files::{print, print_plain};
 use crate::output;
 use crate::processes::{self, LibraryState, Listing, RunningProcess};
 
@@ -31,28 +32,28 @@ pub struct PsArguments {
 pub fn run(arguments: &PsArguments) -> Result<ExitCode> {
     let listing = processes::list()?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&listing)?);
+        print_plain(&format!("{}\n", serde_json::to_string_pretty(&listing)?))?;
     } else {
-        print_table(&listing);
+        print(&table(&listing))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_table(listing: &Listing) {
-    if listing.processes.is_empty() {
-        anstream::println!("No process that can be read runs on primalloc.");
+fn table(listing: &Listing) -> String {
+    let text = if listing.processes.is_empty() {
+        "No process that can be read runs on primalloc.\n".to_owned()
     } else {
         let header = ["PID", "USER", "PROGRAM", "RESIDENT", "VERSION", "LIBRARY"];
         let records = listing.processes.iter().map(record).collect();
-        anstream::print!("{}", output::listing(&header, &[0, 3], records));
-    }
+        output::listing(&header, &[0, 3], records)
+    };
     let note = match listing.unreadable {
-        0 => return,
+        0 => return text,
         1 => "1 process of another user cannot be read.".to_owned(),
         several => format!("{several} processes of other users cannot be read."),
     };
     let advice = if getuid().is_root() { "" } else { " Root can read them all." };
-    anstream::println!("{}", format!("{note}{advice}").dimmed());
+    text + &format!("{}\n", format!("{note}{advice}").dimmed())
 }
 
 fn record(process: &RunningProcess) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -15,18 +16,38 @@ pub fn is_standard_output(path: Option<&Path>) -> bool {
     path == Some(Path::new(STANDARD_OUTPUT))
 }
 
+/// Text with colours, which are left out where no terminal is.
+pub fn print(text: &str) -> Result<()> {
+    printed(anstream::stdout(), text)
+}
+
+/// What is for programs.
+pub fn print_plain(text: &str) -> Result<()> {
+    printed(io::stdout(), text)
+}
+
+fn printed(mut output: impl Write, text: &str) -> Result<()> {
+    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    written.context("standard output: cannot be written")
+}
+
 pub fn write(path: &Path, text: &str) -> Result<()> {
     if is_standard_output(Some(path)) {
-        print!("{text}");
-        return Ok(());
+        return print_plain(text);
     }
     fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
-/// Said before the program runs for an hour, not after.
+/// Said before the program runs for an hour, not after. Leaves no file behind, for there may be
+/// nothing to write in the end.
 pub fn check_writable(path: &Path) -> Result<()> {
+    let is_new = !path.exists();
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map(drop).with_context(|| format!("{}: cannot be written", path.display()))
+    opened.with_context(|| format!("{}: cannot be written", path.display()))?;
+    if is_new {
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
 }
 
 /// Of the terminal that `stream` is, if it is one.

@@ -1,0 +1,117 @@
+//! The verbs about profiles where a file is missing, is no profile, holds nothing or cannot be
+//! written: one line each that names it, before any program runs, and no file left behind.
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+
+use predicates::str::contains;
+use support::*;
+
+/// A file in the tests' directory.
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = FILES.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn nothing_recorded() -> String {
+    let path = file("none.heap", b"heap profile: 0: 0 [0: 0] @ heapprofile\n");
+    path.to_str().unwrap().to_owned()
+}
+
+/// The tool says one line with both parts and nothing else, and fails.
+fn refuses(arguments: &[&str], parts: [&str; 2]) {
+    let assert = tool().args(arguments).assert().code(125).stdout("");
+    let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    assert!(text.starts_with("primalloc: ") && text.lines().count() == 1, "{arguments:?}: {text}");
+    assert!(parts.iter().all(|part| text.contains(part)), "{arguments:?}: {text}");
+}
+
+#[test]
+fn either_file_of_a_comparison_is_named() {
+    let good = nothing_recorded();
+    let words = file("no-words", b"hello there\n");
+    let words = words.to_str().unwrap();
+    let empty = file("no-bytes", b"");
+    let empty = empty.to_str().unwrap();
+    for (bad, what) in
+        [("/no/such/file", "cannot be read"), (words, "no profile"), (empty, "empty")]
+    {
+        refuses(&["report", bad], [bad, what]);
+        refuses(&["diff", bad, &good], [bad, what]);
+        refuses(&["diff", &good, bad], [bad, what]);
+    }
+    refuses(&["diff", "--view", "peak", &good, &good], ["none.heap", "no such view"]);
+}
+
+#[test]
+fn nothing_is_run_for_what_cannot_be_written_or_read() {
+    let ran = FILES.join("ran");
+    let good = nothing_recorded();
+    let program = ["--", "touch", ran.to_str().unwrap()];
+    for option in ["--html=/no/such/x", "--json=/no/such/x", "--keep=/no/such/x"] {
+        for verb in ["profile", "leaks"] {
+            refuses(&[&[verb, option][..], &program].concat(), ["/no/such/x", "cannot be written"]);
+        }
+        if !option.starts_with("--keep") {
+            refuses(&["report", option, &good], ["/no/such/x", "cannot be written"]);
+            refuses(&["diff", option, &good, &good], ["/no/such/x", "cannot be written"]);
+        }
+    }
+    for bad in ["/no/such/rules", "/tmp"] {
+        let leaks = ["leaks", "--suppressions", bad];
+        refuses(&[&leaks[..], &program].concat(), [bad, "cannot be read"]);
+    }
+    assert!(!ran.exists());
+}
+
+#[test]
+fn a_refusal_leaves_no_page_behind() {
+    let page = FILES.join("page.html");
+    let option = format!("--html={}", page.display());
+    refuses(&["report", &option, "/no/such/file"], ["/no/such/file", "cannot be read"]);
+    assert!(!page.exists());
+    fs::write(&page, "another's").unwrap();
+    refuses(&["report", &option, "/no/such/file"], ["/no/such/file", "cannot be read"]);
+    assert_eq!(fs::read_to_string(&page).unwrap(), "another's");
+}
+
+#[test]
+fn profiles_without_samples_say_so() {
+    let good = nothing_recorded();
+    let page = FILES.join("empty.html");
+    let option = format!("--html={}", page.display());
+    tool().args(["report", &option, &good]).assert().success().stdout(contains("No samples: too"));
+    assert!(fs::read_to_string(&page).unwrap().contains("Too little was allocated"));
+    let same = contains("No function holds more or less");
+    tool().args(["diff", &option, &good, &good]).assert().success().stdout(same);
+    let Some(library) = real_library() else { return };
+    for (verb, says) in [("profile", "No samples: too"), ("leaks", "Nothing leaked.")] {
+        let mut run = tool();
+        run.env("PRIMALLOC_LIBRARY", &library).args([verb, "--", "true"]);
+        run.assert().success().stderr(contains(says));
+    }
+}
+
+#[test]
+fn a_full_disk_is_one_line() {
+    let good = nothing_recorded();
+    for verb in [&["report"][..], &["report", "--json"], &["diff", &good], &["allocators"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut run = plain_tool();
+        run.args(verb).stdout(full);
+        if verb[0] != "allocators" {
+            run.arg(&good);
+        }
+        let output = run.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(125), "{verb:?}: {text}");
+        assert!(
+            text.starts_with("primalloc: standard output: cannot be written: No space"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+}
