@@ -49,12 +49,38 @@
       frame.classList.toggle("out", !isCaller && !isInside);
     }
     flame.zoomed = target.row > 0;
+    flame.chosen = chosen;
     fit(flame);
     whole.hidden = !all(".flame").some((each) => each.zoomed && isShown(each));
   };
 
   const tell = (frame) => {
     told.textContent = frame ? title(frame).split("\n").join(" · ") : "";
+  };
+
+  // The frame that an arrow key leads to: the caller, the widest callee, the neighbours in a row.
+  const next = (flame, key) => {
+    const frames = all(".f", flame);
+    const top = frames.find((frame) => places.get(frame).row === 0);
+    const chosen = flame.chosen || top;
+    const from = places.get(chosen);
+    const rows = [...new Set(frames.map((frame) => places.get(frame).row))].sort((a, b) => a - b);
+    const step = { ArrowUp: -1, ArrowDown: 1 }[key] || 0;
+    const row = rows[rows.indexOf(from.row) + step];
+    const inRow = frames.filter((frame) => places.get(frame).row === row);
+    const begins = (frame) => places.get(frame).begin;
+    const ends = (frame) => begins(frame) + places.get(frame).width;
+    inRow.sort((a, b) => begins(a) - begins(b));
+    if (key === "ArrowUp") {
+      return inRow.find((frame) => begins(frame) <= from.begin + EDGE && ends(frame) >=
+        from.begin + from.width - EDGE);
+    }
+    if (key === "ArrowDown") {
+      const inside = inRow.filter((frame) => begins(frame) >= from.begin - EDGE &&
+        ends(frame) <= from.begin + from.width + EDGE);
+      return inside.sort((a, b) => places.get(b).width - places.get(a).width)[0];
+    }
+    return inRow[inRow.indexOf(chosen) + (key === "ArrowLeft" ? -1 : 1)];
   };
 
   for (const flame of all(".flame")) {
@@ -67,6 +93,13 @@
     flame.addEventListener("mouseleave", () => find());
     flame.addEventListener("keydown", (event) => {
       if (event.key === "Escape") zoom(flame, null);
+      if (!event.key.startsWith("Arrow")) return;
+      event.preventDefault();
+      const frame = next(flame, event.key);
+      if (frame) {
+        zoom(flame, frame);
+        tell(frame);
+      }
     });
   }
   whole.addEventListener("click", () => all(".flame").forEach((flame) => zoom(flame, null)));

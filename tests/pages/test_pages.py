@@ -36,6 +36,13 @@ addEventListener("load", () => {
   note("zoomed", deep.getAttribute("width"));
   document.querySelector(".whole").click();
   note("back", deep.getAttribute("width") !== "100%");
+  const press = (key) => {
+    flame().dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+    return document.querySelector(".told").textContent.split(" ")[0];
+  };
+  note("keys", ["ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight"].map(press).join(" "));
+  press("Escape");
+  note("escaped", deep.getAttribute("width") !== "100%");
   const search = document.querySelector(".find input");
   search.value = "main";
   search.dispatchEvent(new Event("input"));
@@ -134,6 +141,9 @@ def test_a_reader_finds_a_way_about(pages, browser, tmp_path, kind):
         assert int(said["width"]) <= 0, f"wider than the window of {width}: {said}"
         assert int(said["views"]) >= 1 and said["other"] == "true", said
         assert said["zoomed"] == "100%" and said["back"] == "true", said
+        # From all to its widest callee and on, and back; it has no neighbour.
+        assert said["keys"] == "_start __libc_start_main_impl _start _start", said
+        assert said["escaped"] == "true", said
         assert re.match(r"\d+ frames?, [\d.]+ % of all bytes", said["found"]), said
         assert said["sorted"] == "descending", said
 
