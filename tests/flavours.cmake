@@ -75,10 +75,11 @@ list(APPEND PRIMALLOC_FLAVOUR_tsan
 set(PRIMALLOC_FLAVOUR_tsan_soft_limit ${PRIMALLOC_FLAVOUR_tsan} PRIMALLOC_SOFT_LIMIT=8M)
 set(PRIMALLOC_FLAVOUR_tsan_checks ${PRIMALLOC_FLAVOUR_tsan} PRIMALLOC_CHECK=full)
 
-# A proof that runs beside other work, in an emulator or under a sanitizer, multiplies all time limits;
+# A proof that runs beside other work, in an emulator or under a sanitizer multiplies time limits;
 # PRIM_TEST_PATIENCE does so for those inside the programs.
 set(PRIMALLOC_TEST_PATIENCE 1 CACHE STRING "What the tests' time limits are multiplied by")
-option(PRIMALLOC_TEST_TSAN "Run what has the flavour prefixed or internals under ThreadSanitizer, too")
+option(PRIMALLOC_TEST_TSAN
+       "Run what has the flavour prefixed or internals under ThreadSanitizer, but the models" OFF)
 
 function(primalloc_test_compile target kind)
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests"
@@ -120,7 +121,7 @@ endfunction()
 function(primalloc_test folder name)
     cmake_parse_arguments(ARG "" "TIMEOUT;VARIANT;COST"
                           "SOURCES;FLAVOURS;ARGUMENTS;OPTIONS" ${ARGN})
-    if(PRIMALLOC_TEST_TSAN AND prefixed IN_LIST ARG_FLAVOURS)
+    if(PRIMALLOC_TEST_TSAN AND prefixed IN_LIST ARG_FLAVOURS AND NOT folder STREQUAL "model")
         list(APPEND ARG_FLAVOURS tsan)
     endif()
     if(PRIMALLOC_TEST_TSAN AND internals IN_LIST ARG_FLAVOURS AND NOT name STREQUAL watcher)
