@@ -267,6 +267,9 @@ PRIM_NOINLINE void *thread_sampler_exchange(struct thread_cache *cache, size_t s
         return NULL;
     }
     thread_cache_enter();
+    if (count < LIST_LEAST) { /* so that there will be more blocks underway */
+        bin_grow(cache, object_class);
+    }
     void *list;
     if (length >= least) {
         take_head(cache, object_class, &list);
