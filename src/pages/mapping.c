@@ -113,10 +113,10 @@ bool mapping_forbid(uintptr_t address) {
     if (memory_page_size() > SLICE_SIZE || has_pool_pages(address, address + SLICE_SIZE)) {
         return false;
     }
-    if (memory_guard((void *)address, SLICE_SIZE)) {
+    if (memory_guard((void *)address, memory_page_size())) {
         return true;
     }
-    bool is_cut = mapping_may_cut() && memory_forbid((void *)address, SLICE_SIZE);
+    bool is_cut = mapping_may_cut() && memory_forbid((void *)address, memory_page_size());
     if (is_cut) {
         mapping_note_cut(address, address + SLICE_SIZE);
     }
@@ -124,11 +124,11 @@ bool mapping_forbid(uintptr_t address) {
 }
 
 bool mapping_allow(uintptr_t address) {
-    memory_unguard((void *)address, SLICE_SIZE);
+    memory_unguard((void *)address, memory_page_size());
     if (next_cut(address, address + SLICE_SIZE) != address) {
         return true;
     }
-    if (!memory_commit((void *)address, SLICE_SIZE)) {
+    if (!memory_commit((void *)address, memory_page_size())) {
         return false;
     }
     clear_cuts(address, address + SLICE_SIZE);

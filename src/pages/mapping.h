@@ -30,8 +30,8 @@ size_t mapping_move(uintptr_t from, uintptr_t to, size_t size);
 /* Whether that takes few system calls for so much: the range has few cuts. */
 bool mapping_moves_well(uintptr_t from, size_t size);
 
-/* Forbids every access to a slice that the caller owns; false where the kernel would need mappings
- * that we must not make. The slice's contents are gone. */
+/* Forbids every access to the first page of a slice that the caller owns; its contents are gone.
+ * False where the kernel would need mappings that we must not make. */
 bool mapping_forbid(uintptr_t address);
 
 /* Ends that; false, with nothing changed, where a limit on data stands in the way. */
