@@ -117,7 +117,7 @@ class Amalgamation:
         layers = tree.read("src/LAYERS").split()
         self.sources = [path for layer in layers
                         for path in tree.files(f"src/{layer}", suffixes={".c"})
-                        if Path(path).name not in ("start_main.c", "unwatched.c")]
+                        if Path(path).name not in ("start_main.c", "start_dlopen.c", "unwatched.c")]
         self.headers = [path for layer in layers
                         for path in tree.files(f"src/{layer}", suffixes={".h", ".def"})]
         self.names = {path: file_scope_names(tree.read(path))
