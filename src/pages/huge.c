@@ -12,12 +12,11 @@
 #include "settings/options.h"
 
 enum {
-    HEAP_SIZE_MIN = 12 << 20, /* resident: smaller heaps get no huge pages */
     GROWTH_UNASKED = 2 << 20, /* mapped: until then the system's setting does not matter */
     PAGE_SIZE_MAX = 4096,     /* with greater pages a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
-    PROBE_INTERVAL = 16,      /* one range in so many goes without, to see what is touched of it */
+    FIRST_PROBE = 16,         /* the count of the range that goes without, to see what is touched */
     STALL_US = 3000,          /* a fault that takes longer is a stall */
     FIRST_PAUSE = 8,          /* ranges without huge pages after the first stall */
     PAUSE_MAX = 1024,
@@ -135,9 +134,14 @@ static void ask_for(uintptr_t start, uintptr_t end) {
     }
 }
 
+/* A range that is resident as a whole says nothing: now and then one goes without, more and more
+ * rarely. */
+static bool is_probe(uint32_t count) {
+    return count >= FIRST_PROBE && (count & (count - 1)) == 0;
+}
+
 static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end) {
-    bool is_wanted = page_heap_resident_bytes() >= HEAP_SIZE_MIN && is_last_dense(judgement) &&
-                     add_relaxed(&judgement->count, 1) % PROBE_INTERVAL != PROBE_INTERVAL - 1;
+    bool is_wanted = is_last_dense(judgement) && !is_probe(add_relaxed(&judgement->count, 1));
     store_relaxed(&judgement->start, start);
     store_relaxed(&judgement->end, end);
     if (is_wanted && memory_page_size() <= PAGE_SIZE_MAX && !is_pausing() && mapping_may_cut()) {

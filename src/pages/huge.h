@@ -2,7 +2,6 @@
  *
  * A huge page saves two thirds of the faults' time and most of the TLB, and costs up to 2 MiB of
  * memory nobody asked for. So (thp=auto) the kernel is asked for them only
- *   in a heap that is not small,
  *   for whole blocks of 2 MiB without any page yet,
  *   when the range considered before, of the same kind (slabs and the like, or large blocks), has
  *   become dense by now: nearly all of its pages are resident,

@@ -13,7 +13,12 @@
 
 /* Address space is taken in steps that grow with the heap: small processes stay small under
  * address-space limits, large ones make few system calls. */
-enum { GROWTH_MIN = 1 << 20, GROWTH_MAX = 64 << 20, GROWTH_DIVISOR = 4 };
+enum {
+    GROWTH_MIN = 1 << 20,
+    GROWTH_SMALL = 2 << 20, /* mapped: from here on in whole huge pages */
+    GROWTH_MAX = 64 << 20,
+    GROWTH_DIVISOR = 4,
+};
 
 enum {
     RECENT_MIN = 16 /* slices of a span worth keeping apart: 256 KiB; less is cached above us */
@@ -127,7 +132,7 @@ static struct growth map_growth(size_t size, size_t unit) {
     return (struct growth){map_anywhere(size, unit), size, false};
 }
 
-/* Growth of some size begins at whole huge pages, so that it can consist of such. */
+/* Growth that is not small begins at whole huge pages, so that it can consist of such. */
 static struct growth map_more(size_t slice_count) {
     if (options.large_os_pages) {
         size_t size = bits_round_up(slice_count * SLICE_SIZE, HUGE_SIZE);
@@ -139,7 +144,8 @@ static struct growth map_more(size_t slice_count) {
     size_t unit = bits_max(SLICE_SIZE, memory_page_size());
     size_t needed = slice_count * SLICE_SIZE;
     size_t mapped = load_relaxed(&page_heap.mapped_slices) * SLICE_SIZE;
-    size_t step = bits_clamp(mapped / GROWTH_DIVISOR, GROWTH_MIN, GROWTH_MAX);
+    size_t least = mapped >= GROWTH_SMALL ? HUGE_SIZE : GROWTH_MIN;
+    size_t step = bits_clamp(mapped / GROWTH_DIVISOR, least, GROWTH_MAX);
     size_t size = bits_max(needed + option_now(top_pad), step);
     struct growth growth = map_growth(size, size >= HUGE_SIZE ? HUGE_SIZE : unit);
     return growth.start ? growth : map_growth(needed, unit);

@@ -34,12 +34,12 @@ def huge(figures, line="taken"):
 
 
 def test_small_process_gets_none(blocks):
-    _, figures = blocks("4", "2", "dense")
+    _, figures = blocks("2", "1", "dense")
     assert huge(figures) == 0
 
 
 def test_dense_blocks_become_huge(blocks, kernel_gives):
-    """Above 12 MiB, after the first dense one, and if the kernel has some to give without stalls:
+    """After the first dense one, and if the kernel has some to give without stalls:
     so at least some, and never where nothing is dense."""
     for _ in range(5):
         _, figures = blocks("30", "6", "dense")
