@@ -34,10 +34,10 @@ BELOW = {"libc_heap_release": 512, "libc_heap_reallocate": 512}
 # Those that call the program, its C++ library, the kernel's own library, or a feature that is off
 # until asked for, which has stack needs of its own. A caller that stands in none of these is a
 # violation.
-NOT_FOLLOWED = {"current_handler", "new_failed", "complain", "arena_release", "sampler_allocate",
-                "sampler_end", "sampler_placed_size", "sampler_release_placed", "begin",
-                "watcher_allocate", "watcher_reallocate", "watcher_release", "watcher_usable_size",
-                "machine_processor", "read_clock", "deferred_free_call"}
+NOT_FOLLOWED = {"current_handler", "new_failed", "complain", "arena_release", "malloc_wished",
+                "sampler_allocate", "sampler_end", "sampler_placed_size", "sampler_release_placed",
+                "begin", "watcher_allocate", "watcher_reallocate", "watcher_release",
+                "watcher_usable_size", "machine_processor", "read_clock", "deferred_free_call"}
 # They end the process or report a defect of ours: how deep they are is of no consequence.
 LAST_WORDS = {"assert_failed"}
 
