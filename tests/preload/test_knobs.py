@@ -158,12 +158,13 @@ def test_trim_keeps_top_pad(knobs, preload):
 @pytest.mark.parametrize("way", ["variable", "tunable", "mallopt"])
 def test_mmap_threshold(knobs, way, size, preload):
     """Blocks of at least the threshold leave the resident size at once, also where it is less than
-    what is a large block by itself."""
+    what is a large block by itself. Without huge pages, whose unused end would count, too."""
     variables, words = {
         "variable": ({"MALLOC_MMAP_THRESHOLD_": size}, []),
         "tunable": ({"GLIBC_TUNABLES": f"glibc.malloc.mmap_threshold={size}"}, []),
         "mallopt": ({}, ["mallopt", M_MMAP_THRESHOLD, size]),
     }[way]
+    variables["PRIMALLOC_THP"] = "never"
     printed = knobs(*words, "resident", size, 100, preload=preload, **variables)
     assert printed["used0"] >= 100 * size // 1024 and printed["freed0"] < 640
 
@@ -204,7 +205,7 @@ def test_top_pad(knobs, way, preload):
     }[way]
     printed = knobs(*words, "steps", 1000, 60000, preload=preload, **variables)
     assert printed["least"] >= 8 * MIB and printed["steps"] <= 8
-    assert knobs("steps", 1000, 60000, preload=preload)["least"] < 2 * MIB
+    assert knobs("steps", 1000, 60000, preload=preload)["least"] <= 2 * MIB
 
 
 @EITHER
