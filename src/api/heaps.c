@@ -142,8 +142,9 @@ static bool show_area(const struct arena_area *area, void *argument) {
 
 static bool show_block(void *block, size_t size, void *argument) {
     const struct visit *visit = argument;
-    watched_show(&block, &size);
-    return visit->block(visit->heap, block, size, visit->argument);
+    size_t shown_size = 0;
+    void *shown = watched_show(block, size, &shown_size);
+    return visit->block(visit->heap, shown, shown_size, visit->argument);
 }
 
 PRIM_EXPORT bool prim_heap_visit_areas(prim_heap_t *heap, prim_heap_area_visitor *visitor,

@@ -36,8 +36,10 @@ _Static_assert((int)PRIM_STATS_TEXT == (int)REPORT_TEXT &&
 
 static void copy(void *to, size_t to_size, const void *from, size_t from_size) {
     size_t known = bits_min(to_size, from_size);
-    if (to_size) { /* else it may be NULL */
+    if (known) { /* else either may be NULL */
         memcpy(to, from, known);
+    }
+    if (to_size > known) {
         memset((char *)to + known, 0, to_size - known);
     }
 }

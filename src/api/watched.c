@@ -27,10 +27,12 @@ const void *watched_place(const void *block) {
     return options.check ? check_place(block) : block;
 }
 
-void watched_show(void **block, size_t *size) {
+void *watched_show(void *block, size_t size, size_t *shown_size) {
+    *shown_size = size;
     if (options.check) {
-        check_show(block, size);
+        check_show(&block, shown_size);
     }
+    return block;
 }
 
 void watched_end_heap(struct arena *arena) {

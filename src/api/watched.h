@@ -15,7 +15,7 @@ void watched_finish(void);
 /* First-class heaps under checks: where the allocator's block begins that holds the program's; the
  * latter instead of the former; the heap is about to end. */
 const void *watched_place(const void *block);
-void watched_show(void **block, size_t *size);
+void *watched_show(void *block, size_t size, size_t *shown_size);
 void watched_end_heap(struct arena *arena);
 
 #endif

@@ -76,7 +76,8 @@ static char *gather_line(struct text_file *file, char *room, size_t size) {
 
 char *text_file_line(struct text_file *file, char *room, size_t size) {
     char *start = file->buffer + file->next;
-    char *end = memchr(start, '\n', file->length - file->next);
+    size_t left = file->length - file->next;
+    char *end = left ? memchr(start, '\n', left) : NULL;
     if (!end) {
         return gather_line(file, room, size);
     }

@@ -85,7 +85,7 @@ static void test_t45_destructors_free_and_allocate(void **state) {
             before = resident_bytes();
         }
     }
-    assert_true(resident_bytes() < before + (2 << 20));
+    assert_true(resident_bytes() < before + (4 << 20)); /* one huge page may come */
 }
 
 int main(void) {
