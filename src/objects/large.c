@@ -66,8 +66,10 @@ static void begin_block(struct span *span) {
     count_slices(span->slice_count);
 }
 
-/* Takes a block's span back, as CLEAN if its pages are gone. */
+/* Takes a block's span back, as CLEAN if its pages are gone. Those of a guard are not, but for the
+ * one that was forbidden. */
 static void end_block(struct span *span, enum span_state state) {
+    state = span->has_guard ? SPAN_DIRTY : state;
     span_withdraw(span);
     counter_add(&block_count, (size_t)-1);
     counter_add(&slice_count, -(size_t)span->slice_count);

@@ -125,8 +125,10 @@ static void listen(void) {
 void play_start(void) {
     const char *misuse = getenv("FUZZ_MISUSE");
     const char *limit = getenv("PRIMALLOC_HARD_LIMIT");
+    const char *check = getenv("PRIMALLOC_CHECK");
     rules.may_misuse = !misuse || strcmp(misuse, "0") != 0;
     rules.may_run_out = limit && strcmp(limit, "0") != 0;
+    rules.has_zones = check && strcmp(check, "off") != 0;
     add_choices(family_choices);
     add_choices(heap_choices);
     add_choices(setting_choices);

@@ -78,6 +78,13 @@ def test_guards_behind_large_blocks(attack, name):
     assert (result.returncode, result.stdout) == (-signal.SIGSEGV, b"inside\n")
 
 
+def test_calloc_after_large_blocks(attack):
+    """Their guards' slices are not zero when the blocks' pages have moved away."""
+    for _ in range(3):
+        result = attack("calloc", PRIMALLOC_HARDENED="1")
+        assert (result.returncode, result.stdout, result.stderr) == (0, b"held\n", b"")
+
+
 @pytest.mark.parametrize("command, output", [
     (["python3", "-c", "print(sum(len(str(i)) for i in range(20000)))"], b"88890\n"),
     (["perl", "-e", "print join(',', map { $_ x 2 } 1 .. 3), qq(\\n)"], b"11,22,33\n"),
