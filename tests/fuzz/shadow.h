@@ -53,7 +53,7 @@ struct player {
 struct rules {
     bool may_run_out; /* a hard limit is set: any allocation may fail */
     bool may_misuse;  /* what is no block of ours may be freed, what is of new resized */
-    bool has_zones;   /* checks are on: what a heap counts are its blocks with what surrounds them */
+    bool has_zones;   /* checks are on: a heap counts its blocks with what surrounds them */
 };
 extern struct rules rules;
 
