@@ -18,6 +18,7 @@
 #   tsan              the same under ThreadSanitizer
 #   tsan_soft_limit   tsan with PRIMALLOC_SOFT_LIMIT=8M
 #   tsan_checks       tsan with PRIMALLOC_CHECK=full
+#   tsan_hardened     tsan with PRIMALLOC_HARDENED=1
 set(PRIMALLOC_TEST_OPTIONS -O1 -g -fno-builtin -Wall -Wextra -Wno-alloc-size-larger-than
     -Wno-free-nonheap-object)
 include(CheckCCompilerFlag)
@@ -74,6 +75,7 @@ list(APPEND PRIMALLOC_FLAVOUR_tsan
      "TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1 report_thread_leaks=0")
 set(PRIMALLOC_FLAVOUR_tsan_soft_limit ${PRIMALLOC_FLAVOUR_tsan} PRIMALLOC_SOFT_LIMIT=8M)
 set(PRIMALLOC_FLAVOUR_tsan_checks ${PRIMALLOC_FLAVOUR_tsan} PRIMALLOC_CHECK=full)
+set(PRIMALLOC_FLAVOUR_tsan_hardened ${PRIMALLOC_FLAVOUR_tsan} PRIMALLOC_HARDENED=1)
 
 # A proof that runs beside other work, in an emulator or under a sanitizer multiplies time limits;
 # PRIM_TEST_PATIENCE does so for those inside the programs.

@@ -374,6 +374,17 @@ void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end
     release_lock();
 }
 
+/* Neighbours look at a span's last slice, under the lock. */
+void page_heap_cut(struct span *span, size_t slice_count) {
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    if (slice_count < span->slice_count) {
+        span_create(span->address + slice_count * SLICE_SIZE, span->slice_count - slice_count,
+                    SPAN_BUSY);
+    }
+    span_create(span->address, slice_count, span_state(span));
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}
+
 size_t page_heap_free_bytes(void) {
     size_t slices =
         load_relaxed(&page_heap.clean.slice_count) + load_relaxed(&page_heap.dirty.slice_count);

@@ -44,6 +44,10 @@ void page_heap_free(struct span *span, enum span_state state);
 enum span_state page_heap_grow(struct span *span, size_t slice_count);
 void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end_state);
 
+/* Moves the cut between a span in use and a BUSY one behind it, both the caller's: the latter is
+ * new, or ends. */
+void page_heap_cut(struct span *span, size_t slice_count);
+
 /* With the lock held: puts the recent span to the others. */
 void page_heap_settle(void);
 
