@@ -177,10 +177,10 @@ PRIM_INLINE unsigned end(void *block) {
 }
 
 /* Gives half of a full bin back, those that came first. */
-static PRIM_NOINLINE void overflow(struct bin *bin, void *block, unsigned object_class) {
+static PRIM_NOINLINE void overflow(struct bin *bin, void *block) {
     thread_cache_nest();
     unsigned half = (bin->ready_count + 1) / 2;
-    hardened_slab_give(object_class, bin->ready, half);
+    hardened_slab_give(bin->ready, half);
     bin->ready_count -= half;
     memmove(bin->ready, bin->ready + half, bin->ready_count * sizeof bin->ready[0]);
     bin->ready[bin->ready_count++] = block;
@@ -188,7 +188,7 @@ static PRIM_NOINLINE void overflow(struct bin *bin, void *block, unsigned object
 }
 
 /* The block has no secrets anymore. */
-PRIM_INLINE void keep(struct bin *bin, void *block, unsigned object_class) {
+PRIM_INLINE void keep(struct bin *bin, void *block) {
     if (PRIM_LIKELY(bin->waiting_room)) {
         uint32_t next = bin->waiting_next;
         void *eldest = bin->waiting[next];
@@ -205,16 +205,16 @@ PRIM_INLINE void keep(struct bin *bin, void *block, unsigned object_class) {
         return;
     }
     if (PRIM_UNLIKELY(count >= bin->ready_room)) {
-        overflow(bin, block, object_class);
+        overflow(bin, block);
         return;
     }
     bin->ready[count] = block;
     bin->ready_count = count + 1;
 }
 
-static PRIM_NOINLINE void clear_and_keep(struct bin *bin, void *block, unsigned object_class) {
+static PRIM_NOINLINE void clear_and_keep(struct bin *bin, void *block) {
     memset(block, 0, bin->clear_size);
-    keep(bin, block, object_class);
+    keep(bin, block);
 }
 
 /* Whole units, at most INLINE_CLEAR bytes: too much is written twice rather than guessed. */
@@ -236,13 +236,13 @@ PRIM_NOINLINE void hardened_free(void *block, struct hardened_cache *own) {
     struct bin *bin = &own->bins[object_class];
     PRIM_FORGET(bin);
     if (bin->clear_size > INLINE_CLEAR) {
-        clear_and_keep(bin, block, object_class);
+        clear_and_keep(bin, block);
         return;
     }
     if (PRIM_LIKELY(bin->clear_size)) {
         clear_inline(block, bin->clear_size);
     }
-    keep(bin, block, object_class);
+    keep(bin, block);
 }
 
 /* Why a pointer is no live block. */
@@ -294,7 +294,7 @@ PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
         } else {
             unsigned object_class = end(block);
             clear(block, size_classes[object_class].size);
-            hardened_slab_give(object_class, &block, 1);
+            hardened_slab_give(&block, 1);
         }
         return true;
     }
@@ -317,15 +317,15 @@ PRIM_COLD void hardened_flush(struct thread_cache *cache) {
     for (unsigned object_class = 1; own && object_class <= CLASS_COUNT; object_class++) {
         struct bin *bin = &own->bins[object_class];
         for (unsigned i = 0; i < bin->waiting_room && bin->waiting[i]; i++) {
-            hardened_slab_give(object_class, &bin->waiting[i], 1);
+            hardened_slab_give(&bin->waiting[i], 1);
             bin->waiting[i] = NULL;
         }
         bin->waiting_next = 0;
         if (bin->next) {
-            hardened_slab_give(object_class, &bin->next, 1);
+            hardened_slab_give(&bin->next, 1);
             bin->next = NULL;
         }
-        hardened_slab_give(object_class, bin->ready, bin->ready_count);
+        hardened_slab_give(bin->ready, bin->ready_count);
         bin->ready_count = 0;
     }
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "objects/thread_cache.h"
 #include "os/lock.h"
 #include "os/memory.h"
 #include "pages/limits.h"
@@ -13,6 +14,7 @@
 #include "settings/options.h"
 
 enum {
+    SHARD_COUNT = 8,      /* sets of slabs for each class: threads of a shard share one */
     GUARD_EVERY = 8,      /* one slab in so many ends with a forbidden slice */
     ROOM_FROM_COUNT = 16, /* slabs of so many blocks give one up for a random start */
     OPEN_SIZE = 4096,     /* bytes opened at a time */
@@ -21,12 +23,12 @@ enum {
     KEPT_MAX = 2 << 20,   /* bytes of slabs without used blocks that are kept, guards and all */
 };
 
-static struct set {
+static struct hardened_set {
     struct lock lock;
     struct hardened_slab *partial; /* (lock: HARDENED) slabs with free blocks */
     struct hardened_slab *empty;   /* (lock: HARDENED) kept slabs without used blocks */
     struct hardened_slab *unused;  /* (lock: HARDENED) descriptors without a slab */
-} sets[CLASS_COUNT + 1];
+} sets[SHARD_COUNT][CLASS_COUNT + 1];
 
 static _Atomic size_t kept_bytes; /* (atomic: hint, sum of what the lists of empty slabs hold) */
 
@@ -55,7 +57,7 @@ static bool has_states(const struct span *span) {
            make_states((span_end(span) - 1) >> CHUNK_SHIFT);
 }
 
-static void insert(struct set *set, struct hardened_slab *slab) {
+static void insert(struct hardened_set *set, struct hardened_slab *slab) {
     slab->previous = NULL;
     slab->next = set->partial;
     if (slab->next) {
@@ -64,7 +66,7 @@ static void insert(struct set *set, struct hardened_slab *slab) {
     set->partial = slab;
 }
 
-static void remove_slab(struct set *set, struct hardened_slab *slab) {
+static void remove_slab(struct hardened_set *set, struct hardened_slab *slab) {
     if (slab->next) {
         slab->next->previous = slab->previous;
     }
@@ -75,7 +77,8 @@ static void remove_slab(struct set *set, struct hardened_slab *slab) {
     }
 }
 
-static PRIM_COLD struct hardened_slab *make_descriptor(struct set *set, unsigned object_class) {
+static PRIM_COLD struct hardened_slab *make_descriptor(struct hardened_set *set,
+                                                       unsigned object_class) {
     lock_acquire(&set->lock, LOCK_HARDENED);
     struct hardened_slab *slab = set->unused;
     if (slab) {
@@ -93,7 +96,7 @@ static PRIM_COLD struct hardened_slab *make_descriptor(struct set *set, unsigned
     return slab;
 }
 
-static PRIM_COLD void keep_descriptor(struct set *set, struct hardened_slab *slab) {
+static PRIM_COLD void keep_descriptor(struct hardened_set *set, struct hardened_slab *slab) {
     if (slab) {
         lock_acquire(&set->lock, LOCK_HARDENED);
         slab->next = set->unused;
@@ -137,7 +140,7 @@ static void clear_blocks(const struct hardened_slab *slab) {
     }
 }
 
-static PRIM_COLD struct hardened_slab *make_slab(struct set *set, unsigned object_class,
+static PRIM_COLD struct hardened_slab *make_slab(struct hardened_set *set, unsigned object_class,
                                                  uint64_t *random) {
     struct hardened_slab *slab = make_descriptor(set, object_class);
     size_t slices = size_classes[object_class].slices;
@@ -147,6 +150,7 @@ static PRIM_COLD struct hardened_slab *make_slab(struct set *set, unsigned objec
         keep_descriptor(set, slab);
         return NULL;
     }
+    slab->set = set;
     slab->span = span;
     slab->has_guard = has_guard && mapping_forbid(span->address + slices * SLICE_SIZE);
     choose_start(slab, object_class, random);
@@ -164,7 +168,8 @@ static PRIM_COLD struct hardened_slab *make_slab(struct set *set, unsigned objec
 
 /* Gives an empty slab to the page heap; where a limit on data forbids that its guard becomes
  * writable again, it goes on serving. */
-static PRIM_COLD void end_slab(struct set *set, struct hardened_slab *slab) {
+static PRIM_COLD void end_slab(struct hardened_slab *slab) {
+    struct hardened_set *set = slab->set;
     struct span *span = slab->span;
     if (slab->has_guard && !mapping_allow(span_end(span) - SLICE_SIZE)) {
         lock_acquire(&set->lock, LOCK_HARDENED);
@@ -215,7 +220,7 @@ static size_t slab_bytes(const struct hardened_slab *slab) {
 }
 
 /* With the lock held: a slab that was kept for this, or NULL. */
-static PRIM_COLD struct hardened_slab *use_empty(struct set *set) {
+static PRIM_COLD struct hardened_slab *use_empty(struct hardened_set *set) {
     struct hardened_slab *slab = set->empty;
     if (slab) {
         set->empty = slab->next;
@@ -226,7 +231,7 @@ static PRIM_COLD struct hardened_slab *use_empty(struct set *set) {
 }
 
 /* With the lock held: whether the slab is kept. */
-static PRIM_COLD bool keep_empty(struct set *set, struct hardened_slab *slab) {
+static PRIM_COLD bool keep_empty(struct hardened_set *set, struct hardened_slab *slab) {
     size_t bytes = slab_bytes(slab);
     if (load_relaxed(&kept_bytes) + bytes > KEPT_MAX || limits_are_pressed()) {
         return false;
@@ -239,7 +244,7 @@ static PRIM_COLD bool keep_empty(struct set *set, struct hardened_slab *slab) {
 
 unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wanted,
                             uint64_t *random) {
-    struct set *set = &sets[object_class];
+    struct hardened_set *set = &sets[thread_cache_shard() % SHARD_COUNT][object_class];
     unsigned taken = 0;
     for (;;) {
         lock_acquire(&set->lock, LOCK_HARDENED);
@@ -271,7 +276,8 @@ unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wante
 
 /* With the lock held: true if the slab is the caller's to end. One without used blocks stays while
  * it is the only one that has room. */
-static bool give_one(struct set *set, struct hardened_slab *slab, const void *block) {
+static bool give_one(struct hardened_slab *slab, const void *block) {
+    struct hardened_set *set = slab->set;
     bool was_full = slab->free_count == 0 && slab->open_count == slab->count;
     uint32_t index = hardened_slab_index(slab, block);
     slab->free[index / 64] |= (uint64_t)1 << index % 64;
@@ -286,72 +292,93 @@ static bool give_one(struct set *set, struct hardened_slab *slab, const void *bl
     return !keep_empty(set, slab);
 }
 
-static PRIM_COLD void end_slabs(struct set *set, struct hardened_slab *slab) {
+static PRIM_COLD void end_slabs(struct hardened_slab *slab) {
     while (slab) {
         struct hardened_slab *next = slab->next;
-        end_slab(set, slab);
+        end_slab(slab);
         slab = next;
     }
 }
 
-/* Which slabs they belong to is known before the lock is taken: the blocks are the caller's. */
-static void give_some(struct set *set, void *const *blocks, unsigned count) {
+/* Which slabs they belong to is known before a lock is taken: the blocks are the caller's. Then set
+ * by set, each locked once. */
+static void give_some(void *const *blocks, unsigned count) {
     struct hardened_slab *slabs[GIVE_MAX];
     struct hardened_slab *emptied = NULL;
     for (unsigned i = 0; i < count; i++) {
         slabs[i] = hardened_slab_of(blocks[i]);
         __builtin_prefetch(slabs[i]->free, 1);
     }
-    lock_acquire(&set->lock, LOCK_HARDENED);
-    for (unsigned i = 0; i < count; i++) {
-        if (give_one(set, slabs[i], blocks[i])) {
-            slabs[i]->next = emptied;
-            emptied = slabs[i];
+    for (unsigned first = 0; first < count; first++) {
+        struct hardened_set *set = slabs[first] ? slabs[first]->set : NULL;
+        if (!set) {
+            continue;
         }
-    }
-    lock_release(&set->lock, LOCK_HARDENED);
-    end_slabs(set, emptied);
-}
-
-void hardened_slab_give(unsigned object_class, void *const *blocks, unsigned count) {
-    for (unsigned done = 0; done < count; done += GIVE_MAX) {
-        give_some(&sets[object_class], blocks + done, (unsigned)bits_min(count - done, GIVE_MAX));
-    }
-}
-
-PRIM_COLD void hardened_slab_trim(void) {
-    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        struct set *set = &sets[object_class];
         lock_acquire(&set->lock, LOCK_HARDENED);
-        struct hardened_slab *emptied = set->empty;
-        set->empty = NULL;
-        for (struct hardened_slab *slab = emptied; slab; slab = slab->next) {
-            subtract_relaxed(&kept_bytes, slab_bytes(slab));
+        for (unsigned i = first; i < count; i++) {
+            struct hardened_slab *slab = slabs[i];
+            if (slab && slab->set == set) {
+                slabs[i] = NULL;
+                if (give_one(slab, blocks[i])) {
+                    slab->next = emptied;
+                    emptied = slab;
+                }
+            }
         }
         lock_release(&set->lock, LOCK_HARDENED);
-        end_slabs(set, emptied);
     }
+    end_slabs(emptied);
+}
+
+void hardened_slab_give(void *const *blocks, unsigned count) {
+    for (unsigned done = 0; done < count; done += GIVE_MAX) {
+        give_some(blocks + done, (unsigned)bits_min(count - done, GIVE_MAX));
+    }
+}
+
+static void trim(struct hardened_set *set) {
+    lock_acquire(&set->lock, LOCK_HARDENED);
+    struct hardened_slab *emptied = set->empty;
+    set->empty = NULL;
+    for (struct hardened_slab *slab = emptied; slab; slab = slab->next) {
+        subtract_relaxed(&kept_bytes, slab_bytes(slab));
+    }
+    lock_release(&set->lock, LOCK_HARDENED);
+    end_slabs(emptied);
+}
+
+static void prepare_fork(struct hardened_set *set) {
+    lock_acquire_unranked(&set->lock);
+}
+
+static void end_fork(struct hardened_set *set) {
+    lock_release_unranked(&set->lock);
+}
+
+static void reset_lock(struct hardened_set *set) {
+    lock_reset(&set->lock);
 }
 
 /* Only where there may be such slabs. */
-static unsigned class_last(void) {
-    return options.hardened ? CLASS_COUNT : 0;
-}
-
-PRIM_COLD void hardened_slab_fork_prepare(void) {
-    for (unsigned object_class = 1; object_class <= class_last(); object_class++) {
-        lock_acquire_unranked(&sets[object_class].lock);
+static PRIM_COLD void for_each_set(void (*visit)(struct hardened_set *set)) {
+    size_t count = options.hardened ? sizeof sets / sizeof sets[0][0] : 0;
+    for (size_t i = 0; i < count; i++) {
+        visit(&sets[0][0] + i);
     }
 }
 
-PRIM_COLD void hardened_slab_fork_parent(void) {
-    for (unsigned object_class = 1; object_class <= class_last(); object_class++) {
-        lock_release_unranked(&sets[object_class].lock);
-    }
+void hardened_slab_trim(void) {
+    for_each_set(trim);
 }
 
-PRIM_COLD void hardened_slab_fork_child(void) {
-    for (unsigned object_class = 1; object_class <= class_last(); object_class++) {
-        lock_reset(&sets[object_class].lock);
-    }
+void hardened_slab_fork_prepare(void) {
+    for_each_set(prepare_fork);
+}
+
+void hardened_slab_fork_parent(void) {
+    for_each_set(end_fork);
+}
+
+void hardened_slab_fork_child(void) {
+    for_each_set(reset_lock);
 }

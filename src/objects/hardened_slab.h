@@ -10,8 +10,9 @@
  * A span of such a slab has HARDENED_BUCKET, and its descriptor in place of the list of free
  * blocks. Slabs made before the options were read stay what they are.
  *
- * Locks: HARDENED, one for each class, under which others are taken only to free a slab's span. The
- * byte of a block belongs to whoever holds the block: the program, a thread's cache, the slab. */
+ * Locks: HARDENED, one for each class and shard, under which others are taken only to free a slab's
+ * span. The byte of a block belongs to whoever holds the block: the program, a thread's cache, the
+ * slab. */
 #ifndef PRIM_OBJECTS_HARDENED_SLAB_H
 #define PRIM_OBJECTS_HARDENED_SLAB_H
 
@@ -23,6 +24,7 @@ enum { HARDENED_BUCKET = 255, HARDENED_UNIT = 16 };
 struct hardened_slab {
     struct hardened_slab *next;     /* (lock: HARDENED) slabs with free blocks, or descriptors */
     struct hardened_slab *previous; /* (lock: HARDENED) */
+    struct hardened_set *set;       /* (const while in use) whose lock guards it */
     struct span *span;              /* (const while in use) */
     uintptr_t start;                /* (const while in use) of the first block */
     uint64_t reciprocal;            /* (const) of the block size, for 40 bits */
@@ -78,8 +80,8 @@ PRIM_INLINE uint32_t hardened_throw(uint64_t *random, uint32_t limit) {
 unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wanted,
                             uint64_t *random);
 
-/* Gives blocks of one class back. */
-void hardened_slab_give(unsigned object_class, void *const *blocks, unsigned count);
+/* Gives blocks back. */
+void hardened_slab_give(void *const *blocks, unsigned count);
 
 /* Gives slabs without used blocks that were kept for later to the page heap. */
 void hardened_slab_trim(void);

@@ -24,6 +24,7 @@ INDIRECT = "__indirect_call"
 
 # What the calls through pointers reach: the allocator's own.
 FOLLOWED = {
+    "for_each_set": {"trim", "prepare_fork", "end_fork", "reset_lock"},
     "slab_set_for_each": {"trim_set", "purge_set", "lock_set", "unlock_set", "reset_set",
                           "add_totals", "add_returnable"},
     "read_mounts": {"read_processors", "read_memory"},
