@@ -5,6 +5,7 @@ mod support;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use predicates::str::contains;
 use support::*;
@@ -16,9 +17,11 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
+/// A profile of nothing, written once: tests run side by side.
 fn nothing_recorded() -> String {
-    let path = file("none.heap", b"heap profile: 0: 0 [0: 0] @ heapprofile\n");
-    path.to_str().unwrap().to_owned()
+    static PATH: LazyLock<PathBuf> =
+        LazyLock::new(|| file("none.heap", b"heap profile: 0: 0 [0: 0] @ heapprofile\n"));
+    PATH.to_str().unwrap().to_owned()
 }
 
 /// The tool says one line with both parts and nothing else, and fails.
