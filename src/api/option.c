@@ -99,9 +99,9 @@ PRIM_EXPORT size_t prim_option_list(prim_option_visit *visit, void *context) {
     for (size_t i = 0; visit && i < OPTION_COUNT; i++) {
         const struct option_row *row = &option_rows[i];
         struct prim_option option = {
-            .name = row->name,
-            .unit = row->unit,
-            .sentence = row->sentence,
+            .name = option_name(row),
+            .unit = option_unit(row),
+            .sentence = option_sentence(row),
             .type = (enum prim_option_type)row->type,
             .source = (enum prim_option_source)option_source(row),
             .can_change = row->when == WHEN_ANY_TIME,

@@ -37,7 +37,7 @@ void report_unknown_option(const char *name, size_t length) {
     line_begin(&line, "primalloc: unknown option ");
     line_quote(&line, name, length);
     print_text(&line.out, ": did you mean '");
-    print_text(&line.out, option_row_nearest(name, length)->name);
+    print_text(&line.out, option_name(option_row_nearest(name, length)));
     print_text(&line.out, "'? PRIMALLOC_OPTIONS=help lists them all");
     line_end(&line);
 }
@@ -47,7 +47,7 @@ void report_wrong_value(const struct option_row *row, const char *value, size_t 
     line_begin(&line, "primalloc: ignoring value ");
     line_quote(&line, value, length);
     print_text(&line.out, " for option '");
-    print_text(&line.out, row->name);
+    print_text(&line.out, option_name(row));
     print_text(&line.out, "', which takes ");
     option_print_range(&line.out, row);
     line_end(&line);
@@ -67,7 +67,7 @@ void report_wrong_knob(const char *prefix, const char *name, const char *value, 
 void report_change(const struct option_row *row) {
     struct line line;
     line_begin(&line, "primalloc: mallopt sets ");
-    print_text(&line.out, row->name);
+    print_text(&line.out, option_name(row));
     print_text(&line.out, " to ");
     option_print_value(&line.out, row, option_value(row));
     line_end(&line);
@@ -85,13 +85,13 @@ void report_help(void) {
         const struct option_row *row = &option_rows[i];
         struct line line;
         line_begin(&line, "  ");
-        print_text(&line.out, row->name);
+        print_text(&line.out, option_name(row));
         print_padding(&line.out, COLUMN_VALUE);
         option_print_value(&line.out, row, row->initial);
         print_padding(&line.out, COLUMN_RANGE);
         option_print_range(&line.out, row);
         print_padding(&line.out, COLUMN_SENTENCE);
-        print_text(&line.out, row->sentence);
+        print_text(&line.out, option_sentence(row));
         line_end(&line);
     }
     report_text("\nSizes take K, M, G or T; times take ms, s or min. What glibc understands works "
@@ -122,7 +122,7 @@ static void print_source(struct print *out, const struct option_row *row) {
         print_text(out, "PRIMALLOC_OPTIONS");
         break;
     case SOURCE_VARIABLE:
-        print_variable(out, row->name);
+        print_variable(out, option_name(row));
         break;
     case SOURCE_MALLOPT:
         print_text(out, "mallopt");
@@ -138,7 +138,7 @@ void report_settings(void) {
         const struct option_row *row = &option_rows[i];
         struct line line;
         line_begin(&line, "  ");
-        print_text(&line.out, row->name);
+        print_text(&line.out, option_name(row));
         print_padding(&line.out, COLUMN_VALUE);
         option_print_value(&line.out, row, option_value(row));
         print_padding(&line.out, COLUMN_RANGE);

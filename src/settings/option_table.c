@@ -12,13 +12,38 @@ struct options options = {
 #undef OPTION
 };
 
-const struct option_row option_rows[OPTION_COUNT] = {
-#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence)                \
-    {#name,   unit,    sentence, offsetof(struct options, name), TYPE_##type, WHEN_##when, \
-     initial, minimum, maximum},
+/* All texts in one piece. */
+struct row_texts {
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) \
+    char name[sizeof #name + sizeof unit + sizeof sentence];
 #include "settings/options.def"
 #undef OPTION
 };
+
+static const struct row_texts row_texts = {
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) \
+    .name = #name "\0" unit "\0" sentence,
+#include "settings/options.def"
+#undef OPTION
+};
+
+const struct option_row option_rows[OPTION_COUNT] = {
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) \
+    {initial,                                                               \
+     minimum,                                                               \
+     maximum,                                                               \
+     offsetof(struct row_texts, name),                                      \
+     offsetof(struct options, name),                                        \
+     TYPE_##type,                                                           \
+     WHEN_##when},
+#include "settings/options.def"
+#undef OPTION
+};
+
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) \
+    _Static_assert(sizeof #name <= OPTION_NAME_SIZE, "distance() has room for shorter names only");
+#include "settings/options.def"
+#undef OPTION
 
 enum { PATH_SIZE_MAX = 1024, TEXTS_SIZE = 4 * PATH_SIZE_MAX };
 
@@ -27,9 +52,25 @@ _Atomic uint8_t option_sources[OPTION_COUNT];
 static char texts[TEXTS_SIZE]; /* copies of the values of TEXT options, terminated, as they came */
 static size_t texts_used;
 
+static const char *next_text(const char *text) {
+    return text + strlen(text) + 1;
+}
+
+const char *option_name(const struct option_row *row) {
+    return (const char *)&row_texts + row->texts;
+}
+
+const char *option_unit(const struct option_row *row) {
+    return next_text(option_name(row));
+}
+
+const char *option_sentence(const struct option_row *row) {
+    return next_text(option_unit(row));
+}
+
 const struct option_row *option_row_named(const char *name, size_t length) {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (word_is(name, length, option_rows[i].name)) {
+        if (word_is(name, length, option_name(&option_rows[i]))) {
             return &option_rows[i];
         }
     }
@@ -38,7 +79,7 @@ const struct option_row *option_row_named(const char *name, size_t length) {
 
 /* Edit distance between a typed word and a name, both short. */
 static unsigned distance(const char *text, size_t length, const char *name) {
-    unsigned row[sizeof option_rows[0].name + 1];
+    unsigned row[OPTION_NAME_SIZE];
     size_t width = strlen(name);
     for (size_t j = 0; j <= width; j++) {
         row[j] = (unsigned)j;
@@ -57,8 +98,10 @@ static unsigned distance(const char *text, size_t length, const char *name) {
 const struct option_row *option_row_nearest(const char *name, size_t length) {
     const struct option_row *nearest = &option_rows[0];
     for (size_t i = 1; i < OPTION_COUNT; i++) {
-        if (distance(name, length, option_rows[i].name) < distance(name, length, nearest->name)) {
-            nearest = &option_rows[i];
+        const struct option_row *row = &option_rows[i];
+        if (distance(name, length, option_name(row)) <
+            distance(name, length, option_name(nearest))) {
+            nearest = row;
         }
     }
     return nearest;

@@ -18,19 +18,19 @@ enum option_type {
 /* When an option may be set. */
 enum option_when { WHEN_START, WHEN_ANY_TIME };
 
-/* One row of the table. Text fields are arrays, not pointers, so that the table needs no relocation
- * and its pages stay shared and untouched until somebody sets an option. */
+/* One row of the table. Texts are offsets, not pointers, so that the table needs no relocation and
+ * its pages stay shared and untouched until somebody sets an option. */
 struct option_row {
-    char name[16];
-    char unit[32];
-    char sentence[84];
-    uint16_t offset; /* of the value in struct options */
-    uint8_t type;    /* enum option_type */
-    uint8_t when;    /* enum option_when */
     uint64_t initial;
     uint64_t minimum;
     uint64_t maximum;
+    uint16_t texts;  /* where the name lies; unit and sentence follow it, each terminated */
+    uint16_t offset; /* of the value in struct options */
+    uint8_t type;    /* enum option_type */
+    uint8_t when;    /* enum option_when */
 };
+
+enum { OPTION_NAME_SIZE = 16 }; /* of the longest name, terminated */
 
 enum option_index {
 #define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) OPTION_INDEX_##name,
@@ -54,6 +54,10 @@ enum option_source {
 };
 
 extern PRIM_HIDDEN _Atomic uint8_t option_sources[OPTION_COUNT]; /* (atomic: hint) of each value */
+
+const char *option_name(const struct option_row *row);
+const char *option_unit(const struct option_row *row);
+const char *option_sentence(const struct option_row *row);
 
 /* The row of a name in any case, or NULL; the row whose name is nearest to a mistyped one. */
 const struct option_row *option_row_named(const char *name, size_t length);

@@ -74,7 +74,7 @@ static bool parse_switch(const char *text, size_t length, uint64_t *value) {
 static bool parse_choice(const struct option_row *row, const char *text, size_t length,
                          uint64_t *value) {
     *value = 0;
-    for (const char *word = row->unit; *word; ++*value) {
+    for (const char *word = option_unit(row); *word; ++*value) {
         size_t size = strcspn(word, "|");
         if (size == length && strncmp(word, text, length) == 0) {
             return true;
@@ -117,16 +117,16 @@ static struct unit unit_for(const struct option_row *row, uint64_t value) {
     bool is_time = row->type == TYPE_TIME_MS;
     const struct unit *units = is_time ? time_units : size_units;
     size_t count = is_time ? sizeof time_units : sizeof size_units;
-    bool has_units = is_time || strcmp(row->unit, "bytes") == 0;
+    bool has_units = is_time || strcmp(option_unit(row), "bytes") == 0;
     for (size_t i = 0; has_units && i < count / sizeof units[0]; i++) {
         if (value && value % units[i].factor == 0) {
             return units[i];
         }
     }
     struct unit own = {1, ""};
-    if (row->unit[0]) {
+    if (option_unit(row)[0]) {
         own.name[0] = ' ';
-        memcpy(own.name + 1, row->unit, sizeof own.name - 2);
+        strncpy(own.name + 1, option_unit(row), sizeof own.name - 2);
     }
     return own;
 }
@@ -140,7 +140,7 @@ static void print_choice(struct print *out, const char *words, uint64_t index) {
 
 void option_print_value(struct print *out, const struct option_row *row, uint64_t value) {
     if (row->type == TYPE_CHOICE) {
-        print_choice(out, row->unit, value);
+        print_choice(out, option_unit(row), value);
     } else if (row->type == TYPE_TEXT) {
         print_text(out, value ? (const char *)(uintptr_t)value : "not set");
     } else if (row->type == TYPE_AUTO_SIZE && value == OPTION_AUTO) {
@@ -161,13 +161,13 @@ void option_print_range(struct print *out, const struct option_row *row) {
     }
     if (row->type == TYPE_TEXT) {
         print_text(out, "a ");
-        print_text(out, row->unit);
+        print_text(out, option_unit(row));
         return;
     }
     if (row->type == TYPE_CHOICE) {
         for (uint64_t i = 0; i <= row->maximum; i++) {
             print_text(out, i == 0 ? "" : i < row->maximum ? ", " : " or ");
-            print_choice(out, row->unit, i);
+            print_choice(out, option_unit(row), i);
         }
         return;
     }

@@ -76,12 +76,15 @@ static void test_printed_values_parse(void **state) {
                 text[length] = text[j];
                 length += text[j] != ' ';
             }
-            bool is_plain = strstr(each->unit, "shards") || strcmp(each->unit, "bytes") == 0;
-            char *unit = is_plain ? memmem(text, length, each->unit, strlen(each->unit)) : NULL;
+            bool is_plain =
+                strstr(option_unit(each), "shards") || strcmp(option_unit(each), "bytes") == 0;
+            char *unit = is_plain
+                             ? memmem(text, length, option_unit(each), strlen(option_unit(each)))
+                             : NULL;
             uint64_t parsed;
             CHECK(option_parse(each, text, unit ? (size_t)(unit - text) : length, &parsed) &&
                       parsed == value,
-                  "%s: %.*s", each->name, (int)length, text);
+                  "%s: %.*s", option_name(each), (int)length, text);
         }
     }
 }
