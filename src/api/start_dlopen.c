@@ -5,30 +5,24 @@
  * flag is left out, unless option deepbind keeps it. libc looks for a library where its caller's
  * rpath says: ours goes on by a jump and is not the caller. */
 #include <dlfcn.h>
+#include <stddef.h>
 
-#include "base/atomics.h"
 #include "base/compiler.h"
 #include "settings/options.h"
 
 typedef void *open_function(const char *file, int mode);
 
-/* A library that wraps dlsym may lead us back to ourselves; none wraps dlvsym, which needs the
- * first version that glibc had for the processor: x86-64's or aarch64's. */
+/* A library that wraps dlsym may lead us back to ourselves; none wraps dlvsym. */
 static open_function *find_next(void) {
     void *found = dlsym(RTLD_NEXT, "dlopen");
     if (found == (void *)dlopen) {
-        found = dlvsym(RTLD_NEXT, "dlopen", "GLIBC_2.2.5");
-        found = found ? found : dlvsym(RTLD_NEXT, "dlopen", "GLIBC_2.17");
+        found = dlvsym(RTLD_NEXT, "dlopen", PRIM_FIRST_GLIBC);
     }
     return (open_function *)found;
 }
 
+/* Where there is none behind us, dlerror tells what the search for it said. */
 PRIM_EXPORT void *dlopen(const char *file, int mode) {
-    static _Atomic(open_function *) next; /* (atomic: hint) */
-    open_function *open = load_relaxed(&next);
-    if (!open) {
-        open = find_next();
-        store_relaxed(&next, open);
-    }
-    return open(file, options.deepbind ? mode : mode & ~RTLD_DEEPBIND);
+    open_function *next = find_next();
+    return next ? next(file, options.deepbind ? mode : mode & ~RTLD_DEEPBIND) : NULL;
 }

@@ -35,4 +35,11 @@
 #define PRIM_ADDRESS_BITS 47
 #endif
 
+/* The version of the symbols that glibc has had from its beginning on this processor. */
+#if defined(__x86_64__)
+#define PRIM_FIRST_GLIBC "GLIBC_2.2.5"
+#else
+#define PRIM_FIRST_GLIBC "GLIBC_2.17"
+#endif
+
 #endif

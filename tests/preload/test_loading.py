@@ -137,6 +137,16 @@ def test_t08_deepbind_plugin_takes_blocks(harness, fixtures, each_library, order
             assert result.stdout == b"exchanged\n"
 
 
+def test_without_a_dlopen_behind_ours(harness, fixtures, each_library):
+    """Its caller gets NULL, and the reason by dlerror."""
+    plugin, host = fixtures("plugin.c", "-shared"), fixtures("plugin_host.c")
+    wrapper = fixtures("wrap_dlsym.c", "-shared", '-DHIDDEN="dlopen"', output="hide_dlopen.so")
+    environment = harness.environment(LD_PRELOAD=f"{each_library}:{wrapper}")
+    result = harness.run([host, plugin, "give"], environment=environment, check=False)
+    assert result.returncode == 2
+    assert b"undefined symbol: dlopen_is_nowhere" in result.stderr
+
+
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_t15_beside_another_allocator(harness, fixtures, library, order):
     """Two allocators preloaded: the first one serves. (A program that calls a function which the
