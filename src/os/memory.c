@@ -151,14 +151,14 @@ bool memory_purge(void *address, size_t size) {
 }
 
 size_t memory_resident(void *address, size_t size) {
-    enum { PAGES_AT_ONCE = 512 };
-    unsigned char pages[PAGES_AT_ONCE]; /* the stack may be small */
+    /* A byte for each of the smallest pages: an emulator of larger ones fills in so many. */
+    enum { PAGE_LEAST = 4096, PART_MAX = 512 * PAGE_LEAST };
+    unsigned char pages[PART_MAX / PAGE_LEAST]; /* the stack may be small */
     size_t page_size = memory_page_size();
     size_t resident = 0;
     int saved_errno = errno;
-    for (size_t done = is_confined() ? size : 0; done < size; done += PAGES_AT_ONCE * page_size) {
-        size_t rest = size - done;
-        size_t part = rest < PAGES_AT_ONCE * page_size ? rest : PAGES_AT_ONCE * page_size;
+    for (size_t done = is_confined() ? size : 0; done < size; done += PART_MAX) {
+        size_t part = size - done < PART_MAX ? size - done : PART_MAX;
         if (syscall(SYS_mincore, (char *)address + done, part, pages) == 0) {
             for (size_t i = 0; i < part / page_size; i++) {
                 resident += pages[i] & 1;

@@ -194,6 +194,9 @@ static size_t kernel_bytes(void) {
 
 static void expect_balance(const char *when) {
     struct snapshot snapshot = take_checked();
+    if (unit_is_emulated()) {
+        return; /* the heap's mappings lie apart, and nobody finds the lowest */
+    }
     size_t ours = snapshot.resident_bytes;
     size_t kernel = kernel_bytes() + snapshot.metadata_resident_bytes;
     size_t difference = ours > kernel ? ours - kernel : kernel - ours;

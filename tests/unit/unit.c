@@ -92,10 +92,10 @@ size_t unit_resident(const void *address, size_t size) {
     size_t page = memory_page_size();
     size_t resident = 0;
     for (size_t offset = 0; offset < size; offset += page) {
-        unsigned char state = 0;
-        int error = mincore((char *)(uintptr_t)address + offset, page, &state);
+        unsigned char state[64 * 1024 / 4096] = {0}; /* an emulator of larger pages fills in more */
+        int error = mincore((char *)(uintptr_t)address + offset, page, state);
         CHECK(error == 0, "mincore: %s", strerror(errno));
-        resident += state & 1 ? page : 0;
+        resident += state[0] & 1 ? page : 0;
     }
     return resident;
 }
