@@ -435,6 +435,66 @@ class tag_scope {
     bool is_counted_;
 };
 
+// What hears the calls of malloc's family, or serves them: derived classes have members of these
+// names in place of the ones they want; those here go on to the allocator, as does what a member
+// itself allocates. Members keep to what struct prim_hooks says of them, and do not throw.
+struct hooks {
+    void *on_allocate(const struct prim_hook_call &call) noexcept {
+        return call.alignment ? prim_aligned_alloc(call.alignment, call.size)
+                              : prim_malloc(call.size);
+    }
+    void *on_reallocate(void *block, const struct prim_hook_call &call) noexcept {
+        return prim_realloc(block, call.size);
+    }
+    void on_release(void *block, const struct prim_hook_call &) noexcept {
+        prim_free(block);
+    }
+    std::size_t on_usable_size(const void *block) noexcept {
+        return prim_malloc_usable_size(const_cast<void *>(block));
+    }
+};
+
+// Hooks in force in the whole process from here to the end of the scope, which puts back those that
+// were before it (prim_hooks_set); the last scope ends first. The object lives on until no thread
+// is inside a call that began in the scope. Without memory is_set is false and nothing changes.
+template <class Hooks> class hook_scope {
+  public:
+    explicit hook_scope(Hooks &object) noexcept {
+        const struct prim_hooks own = {allocate, reallocate, release, usable_size, &object};
+        int saved = errno;
+        errno = 0;
+        before_ = prim_hooks_set(&own);
+        is_set_ = errno != ENOMEM;
+        errno = saved;
+    }
+    ~hook_scope() {
+        is_set_ ? prim_hooks_set(before_) : nullptr;
+    }
+    hook_scope(const hook_scope &) = delete;
+    hook_scope &operator=(const hook_scope &) = delete;
+
+    bool is_set() const noexcept {
+        return is_set_;
+    }
+
+  private:
+    static void *allocate(const struct prim_hook_call *call, void *self) noexcept {
+        return static_cast<Hooks *>(self)->on_allocate(*call);
+    }
+    static void *reallocate(void *block, const struct prim_hook_call *call, void *self) noexcept {
+        return static_cast<Hooks *>(self)->on_reallocate(block, *call);
+    }
+    static void release(void *block, const struct prim_hook_call *call, void *self) noexcept {
+        static_cast<Hooks *>(self)->on_release(block, *call);
+    }
+    static std::size_t usable_size(const void *block, void *self) noexcept {
+        return static_cast<Hooks *>(self)->on_usable_size(block);
+    }
+
+    const struct prim_hooks *before_;
+    bool is_set_;
+};
+
 }  // namespace prim
 
 #endif

@@ -3,6 +3,7 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use crate::heap::HeapCounts;
+use crate::hooks::HookCall;
 use crate::stats::{ClassStats, Stats};
 
 #[repr(C)]
@@ -13,13 +14,28 @@ pub struct Heap {
 pub type BlockVisitor = unsafe extern "C" fn(*const Heap, *mut c_void, usize, *mut c_void) -> bool;
 pub type Output = unsafe extern "C" fn(*const c_char, usize, *mut c_void);
 
+#[repr(C)]
+pub struct Hooks {
+    pub on_allocate: unsafe extern "C" fn(*const HookCall, *mut c_void) -> *mut c_void,
+    pub on_reallocate:
+        unsafe extern "C" fn(*mut c_void, *const HookCall, *mut c_void) -> *mut c_void,
+    pub on_release: unsafe extern "C" fn(*mut c_void, *const HookCall, *mut c_void),
+    pub on_usable_size: unsafe extern "C" fn(*const c_void, *mut c_void) -> usize,
+    pub context: *mut c_void,
+}
+
 pub const EPERM: c_int = 1;
 pub const ENOENT: c_int = 2;
+pub const ENOMEM: c_int = 12;
 pub const EINVAL: c_int = 22;
 
 /// What the last call that failed in this thread said.
 pub fn errno() -> c_int {
     unsafe { *__errno_location() }
+}
+
+pub fn set_errno(value: c_int) {
+    unsafe { *__errno_location() = value }
 }
 
 unsafe extern "C" {
@@ -59,6 +75,8 @@ unsafe extern "C" {
     pub fn prim_stats_get(stats: *mut Stats, size: usize) -> usize;
     pub fn prim_stats_classes(classes: *mut ClassStats, count: usize, size: usize) -> usize;
     pub fn prim_stats_write(form: c_int, output: Output, context: *mut c_void) -> c_int;
+
+    pub fn prim_hooks_set(hooks: *const Hooks) -> *const Hooks;
 
     pub fn prim_tag_push(name: *const c_char) -> bool;
     pub fn prim_tag_pop();

@@ -1,4 +1,5 @@
-//! primalloc as the global allocator of a Rust program, and its heaps, options, statistics and tags.
+//! primalloc as the global allocator of a Rust program, and its heaps, options, statistics, tags and
+//! hooks.
 //!
 //! ```
 //! #[global_allocator]
@@ -25,7 +26,8 @@
 //! - [`options`]: each option of the library with its type. They are environment variables, too, as
 //!   for every program on primalloc;
 //! - [`stats`]: where the memory is;
-//! - [`tag_scope`]: whose memory it is, told by parts of the program.
+//! - [`tag_scope`]: whose memory it is, told by parts of the program;
+//! - [`hooks`]: the program sees each call, or serves it itself.
 //!
 //! With the feature `allocator-api2`, `&Heap` and [`Primalloc`] are allocators for the collections of
 //! the crate of that name, and of others that take it:
@@ -62,6 +64,7 @@ mod allocator;
 mod ffi;
 mod heap;
 mod heap_box;
+pub mod hooks;
 pub mod options;
 pub mod stats;
 mod tags;
