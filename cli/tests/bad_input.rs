@@ -73,6 +73,7 @@ fn nothing_is_run_for_what_cannot_be_written_or_read() {
 #[test]
 fn a_refusal_leaves_no_page_behind() {
     let page = FILES.join("page.html");
+    let _ = fs::remove_file(&page); // an earlier run's
     let option = format!("--html={}", page.display());
     refuses(&["report", &option, "/no/such/file"], ["/no/such/file", "cannot be read"]);
     assert!(!page.exists());

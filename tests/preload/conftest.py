@@ -1,5 +1,6 @@
 """Shared fixtures: where the built libraries are, and how a program runs with and without them."""
 
+import ctypes
 import os
 import pathlib
 import subprocess
@@ -9,6 +10,18 @@ import pytest
 from harness import Harness
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+PR_SET_THP_DISABLE = 41
+HUGE_PAGES = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def huge_pages_only_on_demand():
+    """Where the kernel makes all memory huge unasked, the programs under test have no huge pages at
+    all: their faults and resident memory would be in units of 2 MiB. Children inherit that."""
+    if HUGE_PAGES.exists() and "[always]" in HUGE_PAGES.read_text():
+        ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
 
 def library_path(name: str) -> pathlib.Path:
