@@ -102,17 +102,17 @@ static PRIM_NOINLINE void *nothrow_any(size_t size, size_t alignment, enum call 
 }
 
 /* Fallbacks of the fast path. */
-#define FALLBACK(name, slower, any, call)                       \
-    static PRIM_NOINLINE void *slower(size_t size) {            \
+#define FALLBACK(medium, slow, any, call)                       \
+    static PRIM_NOINLINE void *slow(size_t size) {              \
         return any(size, 0, call, __builtin_return_address(0)); \
     }                                                           \
-    static PRIM_NOINLINE void *name(size_t size) {              \
-        return allocate_medium_or(size, slower);                \
+    static PRIM_NOINLINE void *medium(size_t size) {            \
+        return allocate_medium_or(size, slow);                  \
     }
-FALLBACK(new_slow, new_slower, new_any, CALL_NEW)
-FALLBACK(new_array_slow, new_array_slower, new_any, CALL_NEW_ARRAY)
-FALLBACK(nothrow_slow, nothrow_slower, nothrow_any, CALL_NEW)
-FALLBACK(nothrow_array_slow, nothrow_array_slower, nothrow_any, CALL_NEW_ARRAY)
+FALLBACK(new_medium, new_slow, new_any, CALL_NEW)
+FALLBACK(new_array_medium, new_array_slow, new_any, CALL_NEW_ARRAY)
+FALLBACK(nothrow_medium, nothrow_slow, nothrow_any, CALL_NEW)
+FALLBACK(nothrow_array_medium, nothrow_array_slow, nothrow_any, CALL_NEW_ARRAY)
 
 #define OPERATOR(type, name, parameters, call) \
     PRIM_EXPORT type name parameters;          \
@@ -120,12 +120,12 @@ FALLBACK(nothrow_array_slow, nothrow_array_slower, nothrow_any, CALL_NEW_ARRAY)
         call;                                  \
     }
 
-OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, new_slow))
-OPERATOR(void *, _Znam, (size_t size), return allocate_or(size, new_array_slow))
+OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, new_medium, new_slow))
+OPERATOR(void *, _Znam, (size_t size), return allocate_or(size, new_array_medium, new_array_slow))
 OPERATOR(void *, _ZnwmRKSt9nothrow_t, (size_t size, const void *nothrow), (void)nothrow;
-         return allocate_or(size, nothrow_slow))
+         return allocate_or(size, nothrow_medium, nothrow_slow))
 OPERATOR(void *, _ZnamRKSt9nothrow_t, (size_t size, const void *nothrow), (void)nothrow;
-         return allocate_or(size, nothrow_array_slow))
+         return allocate_or(size, nothrow_array_medium, nothrow_array_slow))
 
 #define CALLER __builtin_return_address(0)
 OPERATOR(void *, _ZnwmSt11align_val_t, (size_t size, size_t alignment),

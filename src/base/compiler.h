@@ -28,6 +28,13 @@
  * two accesses with an address inside the instruction are shorter. */
 #define PRIM_FORGET(variable) __asm__("" : "+r"(variable))
 
+/* Puts a variable where a function's result goes; the compiler else moves it there at last. */
+#if defined(__x86_64__)
+#define PRIM_IN_RESULT(variable) __asm__("" : "+a"(variable))
+#else
+#define PRIM_IN_RESULT(variable) PRIM_FORGET(variable)
+#endif
+
 /* User addresses have at most this many bits: x86-64 gives 47, aarch64 48 (39 on small kernels). */
 #if defined(__aarch64__)
 #define PRIM_ADDRESS_BITS 48

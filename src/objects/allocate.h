@@ -27,33 +27,38 @@ PRIM_INLINE void *allocate_nothing(size_t size) {
     return NULL;
 }
 
-/* A block of at least size bytes, or what the fallback, reached in a jump, returns. */
-PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *fallback) {
+/* A block of at least size bytes, or what one of the fallbacks, reached in a jump, returns: that
+ * for greater sizes, or that for an empty bin. */
+PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *greater, allocate_fallback *empty) {
     if (PRIM_UNLIKELY(size > SMALL_SIZE_MAX)) {
-        return fallback(size);
+        return greater(size);
     }
     struct thread_cache *cache = thread_cache_visible;
     unsigned object_class = cache->class_of[size];
     void *block = cache->head[object_class];
+    PRIM_IN_RESULT(block);
     if (PRIM_UNLIKELY(!block)) {
-        return fallback(size);
+        return empty(size);
     }
     cache->head[object_class] = *(void **)block;
     cache->room[object_class]++;
     return block;
 }
 
-/* The same for medium sizes, whose class is found by arithmetic; for all others the fallback. */
+/* The same for sizes above SMALL_SIZE_MAX. Medium ones find their class by arithmetic; all others
+ * get what the fallback returns. */
 PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
-    if (PRIM_UNLIKELY(size - SMALL_SIZE_MAX - 1 >= MEDIUM_SIZE_MAX - SMALL_SIZE_MAX)) {
+    if (PRIM_UNLIKELY(size > MEDIUM_SIZE_MAX)) {
         return fallback(size);
     }
-    unsigned object_class = size_class_by_arithmetic(size);
+    size_t object_class = size_class_by_arithmetic(size);
     struct thread_cache *cache = thread_cache_visible;
     void *block = cache->head[object_class];
+    PRIM_IN_RESULT(block);
     if (PRIM_UNLIKELY(!block)) {
         return fallback(size);
     }
+    PRIM_FORGET(object_class);
     cache->head[object_class] = *(void **)block;
     cache->room[object_class]++;
     return block;
@@ -75,7 +80,7 @@ PRIM_INLINE bool release_to_cache(void *block) {
 
 /* For the library itself, whom nobody watches. */
 PRIM_INLINE void *allocate(size_t size) {
-    return allocate_or(size, allocate_slow);
+    return allocate_or(size, allocate_slow, allocate_slow);
 }
 
 /* Takes back a block, NULL, or a pointer that is not ours. Keeps errno. */

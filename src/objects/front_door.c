@@ -48,7 +48,7 @@ static PRIM_COLD void *malloc_wished(size_t size, const void *caller) {
     return front_allocate(size, 0, CALL_MALLOC, caller);
 }
 
-static PRIM_NOINLINE void *malloc_slower(size_t size) {
+PRIM_NOINLINE void *front_malloc(size_t size) {
     if (hardened_here()) {
         return hardened_malloc(size, thread_cache_visible);
     }
@@ -61,12 +61,12 @@ static PRIM_NOINLINE void *malloc_slower(size_t size) {
     return allocate_slower(size);
 }
 
-PRIM_NOINLINE void *front_malloc(size_t size) {
-    return allocate_medium_or(size, malloc_slower);
+PRIM_NOINLINE void *front_malloc_medium(size_t size) {
+    return allocate_medium_or(size, front_malloc);
 }
 
 PRIM_NOINLINE void *front_calloc(size_t size) {
-    void *block = allocate_medium_or(size, allocate_nothing);
+    void *block = size > SMALL_SIZE_MAX ? allocate_medium_or(size, allocate_nothing) : NULL;
     if (PRIM_LIKELY(block != NULL)) {
         return memset(block, 0, size);
     }

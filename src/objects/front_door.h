@@ -9,7 +9,9 @@
 #include "objects/arena.h"
 #include "objects/watcher.h"
 
-/* Reached in a jump. calloc is told the product; realloc frees at size 0. */
+/* Reached in a jump. malloc's first one is for sizes above SMALL_SIZE_MAX; calloc is told the
+ * product; realloc frees at size 0. */
+void *front_malloc_medium(size_t size);
 void *front_malloc(size_t size);
 void *front_calloc(size_t size);
 void *front_realloc(void *block, size_t size);

@@ -224,8 +224,11 @@ PRIM_NOINLINE void *allocate_slower(size_t size) {
 }
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {
-    return hardened_here() ? hardened_malloc(size, thread_cache_visible)
-                           : allocate_medium_or(size, allocate_slower);
+    if (hardened_here()) {
+        return hardened_malloc(size, thread_cache_visible);
+    }
+    return size <= SMALL_SIZE_MAX ? allocate_slower(size)
+                                  : allocate_medium_or(size, allocate_slower);
 }
 
 void *allocate_zeroed(size_t size) {
