@@ -45,8 +45,8 @@ PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *greater, allocate_
     return block;
 }
 
-/* The same for sizes above SMALL_SIZE_MAX. Medium ones find their class by arithmetic; all others
- * get what the fallback returns. */
+/* The same for sizes above SMALL_SIZE_MAX. Medium ones find their class by arithmetic, and the
+ * sampler's turn by a count; all others get what the fallback returns. */
 PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
     if (PRIM_UNLIKELY(size > MEDIUM_SIZE_MAX)) {
         return fallback(size);
@@ -55,7 +55,7 @@ PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
     struct thread_cache *cache = thread_cache_visible;
     void *block = cache->head[object_class];
     PRIM_IN_RESULT(block);
-    if (PRIM_UNLIKELY(!block)) {
+    if (PRIM_UNLIKELY(!block) || PRIM_UNLIKELY(thread_cache_count_medium(cache, object_class))) {
         return fallback(size);
     }
     PRIM_FORGET(object_class);

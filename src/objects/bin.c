@@ -66,7 +66,7 @@ void bin_flush(struct thread_cache *cache, unsigned object_class) {
     if (cache->spare[object_class]) {
         slab_release(object_class, bin_take_spare(cache, object_class));
     }
-    if (cache->head[object_class] && !bin_is_counted(cache, object_class)) {
+    if (cache->head[object_class]) {
         bin_head_to_spare(cache, object_class);
         slab_release(object_class, bin_take_spare(cache, object_class));
     }

@@ -21,11 +21,6 @@ PRIM_INLINE bool bin_is_marked(const uint64_t *bits, unsigned index) {
     return bits[index / 64] >> (index % 64) & 1;
 }
 
-/* Whether the bin's head is handed out by count: see thread_sampler.h. */
-PRIM_INLINE bool bin_is_counted(const struct thread_cache *cache, unsigned object_class) {
-    return object_class > SMALL_CLASS_LAST && object_class <= cache->counted_last;
-}
-
 PRIM_INLINE unsigned bin_head_length(const struct thread_cache *cache, unsigned object_class) {
     return (unsigned)(cache->capacity[object_class] - cache->room[object_class]);
 }
@@ -34,9 +29,7 @@ PRIM_INLINE void bin_set_capacity(struct thread_cache *cache, unsigned object_cl
                                   unsigned capacity) {
     int change = (int)capacity - cache->capacity[object_class];
     cache->capacity[object_class] = (uint16_t)capacity;
-    if (!bin_is_counted(cache, object_class)) {
-        cache->room[object_class] += change;
-    }
+    cache->room[object_class] += change;
     cache->capacity_bytes +=
         (size_t)((ptrdiff_t)change * (ptrdiff_t)size_classes[object_class].size);
 }
@@ -72,7 +65,7 @@ PRIM_INLINE void bin_begin_use(struct thread_cache *cache, unsigned object_class
 unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list);
 unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list);
 
-/* Gives head and spare back to the slabs; a counted head stays. */
+/* Gives head and spare back to the slabs. */
 void bin_flush(struct thread_cache *cache, unsigned object_class);
 
 #endif

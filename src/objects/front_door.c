@@ -6,7 +6,6 @@
 
 #include "objects/allocate.h"
 #include "objects/hardened.h"
-#include "objects/thread_sampler.h"
 #include "pages/span.h"
 
 PRIM_COLD void *front_allocate_watched(struct arena *arena, struct arena_request wanted,
@@ -105,9 +104,6 @@ PRIM_NOINLINE void front_free(void *block) {
     struct hardened_cache *hardened = hardened_here();
     if (PRIM_UNLIKELY(hardened != NULL)) {
         hardened_free(block, hardened);
-        return;
-    }
-    if (thread_sampler_release(thread_cache_visible, block)) {
         return;
     }
     front_release(block, SIZE_NOT_STATED, 0, CALL_FREE, __builtin_return_address(0));

@@ -66,8 +66,12 @@ PRIM_COLD double sampler_probability(size_t size, double interval) {
     return halvings ? 1 - (1 - p) / (double)((uint64_t)1 << halvings) : p;
 }
 
+PRIM_COLD double sampler_exponential(uint64_t *random) {
+    return -logarithm(throw_unit(random));
+}
+
 PRIM_COLD uint64_t sampler_draw(uint64_t *random, double mean, size_t counted_size) {
-    return (uint64_t)(-logarithm(throw_unit(random)) * mean / (double)counted_size);
+    return (uint64_t)(sampler_exponential(random) * mean / (double)counted_size);
 }
 
 static struct sampler_user *user_at(unsigned index) {

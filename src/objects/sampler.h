@@ -14,9 +14,9 @@
  *
  * How it costs nothing while off, and little while on: thread_sampler.h. There each thread draws,
  * for each class, how many blocks go out before the next sample (geometric, which an exponential
- * draw in bytes, rounded down to blocks, is); what passes the slow door anyway is decided there and
- * then, by one throw each. As nothing is remembered between throws, a thread may forget what it has
- * drawn at any time: when the interval changes, when it ends, when its cache is flushed.
+ * draw in bytes, rounded down to blocks, is), and for large blocks how many bytes. A thread that
+ * cannot count throws for each allocation. As nothing is remembered between throws, a thread may
+ * forget what it has drawn at any time: when the interval changes, after a fork.
  *
  * Several users, each with its own interval, share one stream: the rates add up, and when a sample
  * is due, throws tell whose it is: for each user as if it were alone.
@@ -88,6 +88,9 @@ size_t sampler_size_max(void);
 
 /* The next number of a generator; its state may be anything. */
 uint64_t sampler_random(uint64_t *state);
+
+/* Of mean 1. */
+double sampler_exponential(uint64_t *random);
 
 /* How many allocations of this size go unsampled before the next one that is. */
 uint64_t sampler_draw(uint64_t *random, double mean, size_t counted_size);

@@ -91,22 +91,24 @@ PRIM_COLD bool make_room(void) {
            (cache && thread_cache_is_only() && address_map_abandon());
 }
 
-static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class,
-                                size_t alignment) {
+static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class) {
     if (hardened_is_on()) {
         return hardened_allocate(cache, bits_max(object_class, CLASS_OF_16));
     }
     if (!cache) {
         return allocate_from_slabs(object_class);
     }
-    if (PRIM_UNLIKELY(object_class <= cache->counted_last)) {
-        return thread_sampler_pop(cache, object_class, alignment);
+    if (object_class <= SMALL_CLASS_LAST) {
+        if (PRIM_UNLIKELY(cache->is_sampling)) {
+            return thread_sampler_pop(cache, object_class);
+        }
+    } else if (PRIM_LIKELY(!cache->is_sampling)) { /* the count has come to nothing */
+        cache->popped[object_class - SMALL_CLASS_LAST - 1] = 0;
     }
     return pop(cache, object_class);
 }
 
-/* One block of a class, for a request of this size, in whatever state the thread is. Alignment: 0
- * unless the class was chosen by it. */
+/* One block of a class, for a request of this size, in whatever state the thread is. */
 static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t size,
                                                size_t alignment) {
     heap_ensure();
@@ -117,12 +119,11 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
     }
     struct thread_cache *cache = thread_cache_own();
     void *block = NULL;
-    if (sampler_was_started()) {
-        struct thread_cache *counting = hardened_is_on() ? NULL : cache; /* else by a throw */
-        block = thread_sampler_allocate(counting, object_class, size, alignment);
+    if (sampler_was_started() && !(cache && thread_sampler_passes(cache, object_class))) {
+        block = thread_sampler_allocate(cache, object_class, size, alignment);
     }
     while (PRIM_LIKELY(!block)) {
-        block = allocate_unsampled(cache, object_class, alignment);
+        block = allocate_unsampled(cache, object_class);
         if (PRIM_UNLIKELY(!block) && hardened_is_on()) {
             /* There may be room for blocks, and none for what a hardened heap knows of them. */
             block = allocate_from_slabs(object_class);
@@ -217,10 +218,14 @@ void *arena_allocate_zeroed(struct arena *arena, struct arena_request request) {
     return block && !is_zero ? memset(block, 0, request.size) : block;
 }
 
+void *allocate_slowest(size_t size) {
+    return allocate_entering(size, 0, NULL);
+}
+
 PRIM_NOINLINE void *allocate_slower(size_t size) {
     struct thread_cache *cache = thread_cache_visible;
-    void *block = PRIM_UNLIKELY(cache->is_sampling) ? thread_sampler_exchange(cache, size) : NULL;
-    return block ? block : allocate_entering(size, 0, NULL);
+    return PRIM_UNLIKELY(cache->is_sampling) ? thread_sampler_exchange(cache, size)
+                                             : allocate_slowest(size);
 }
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {

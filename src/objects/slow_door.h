@@ -7,9 +7,11 @@
 
 #include "base/compiler.h"
 
-/* Any size, any state of the thread: first tries the bins of medium sizes, or does not. */
+/* Any size, any state of the thread: first tries the bins of medium sizes and what a sampling
+ * thread does quickly, or the latter, or neither. */
 void *allocate_slow(size_t size);
 void *allocate_slower(size_t size);
+void *allocate_slowest(size_t size);
 
 /* The same, filled with zeros. */
 void *allocate_zeroed(size_t size);

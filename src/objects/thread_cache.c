@@ -98,7 +98,7 @@ static void collect_bin(struct thread_cache *cache, unsigned object_class) {
             bin_set_capacity(cache, object_class,
                              (unsigned)bits_max(half, bin_capacity_start(cache, object_class)));
         }
-    } else if (cache->head[object_class] && !bin_is_counted(cache, object_class)) {
+    } else if (cache->head[object_class]) {
         bin_head_to_spare(cache, object_class);
     }
     if (PRIM_UNLIKELY(cache->is_sampling)) {
@@ -224,10 +224,6 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
 void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block) {
     if (sampler_was_started()) {
         thread_sampler_adopt(cache);
-        if (bin_is_counted(cache, object_class)) {
-            thread_sampler_overflow(cache, object_class, block);
-            return;
-        }
     }
     bin_begin_use(cache, object_class);
     thread_cache_note_event(cache);
@@ -403,8 +399,7 @@ static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
     totals->slow_events += cache->slow_events;
     for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
         int32_t capacity = cache->capacity[object_class];
-        bool is_counted = object_class > SMALL_CLASS_LAST && object_class <= cache->counted_last;
-        int32_t count = capacity && !is_counted ? capacity - cache->room[object_class] : 0;
+        int32_t count = capacity ? capacity - cache->room[object_class] : 0;
         totals->blocks[object_class] += (uint32_t)(count > 0 ? count : 0) +
                                         cache->spare_count[object_class] +
                                         thread_sampler_held(cache, object_class);

@@ -19,8 +19,8 @@
  * cache is young to begin with: its table rounds small sizes up to powers of two. The first
  * collection, after some dozens of slow events, ends that.
  *
- * While allocations are sampled (thread_sampler.h) malloc pops from second bins, which free knows
- * nothing of, and which the invariant above does not hold for.
+ * While allocations are sampled (thread_sampler.h) malloc of small sizes pops from second bins,
+ * which free knows nothing of, and which the invariant above does not hold for.
  *
  * Bounds: a bin's capacity starts small, doubles when the bin runs over or empty, and is bounded
  * by bytes; the sum of a thread's capacities by options.cache_thread and by the thread's part of
@@ -36,7 +36,8 @@
 
 enum {
     HEAD_COUNT = BIN_COUNT + SMALL_CLASS_LAST + 1, /* the bins, and the second bins */
-    TAG_DEPTH_MAX = 32,                            /* tags in force, one within another */
+    MEDIUM_CLASSES = CLASS_COUNT - SMALL_CLASS_LAST,
+    TAG_DEPTH_MAX = 32, /* tags in force, one within another */
 };
 
 struct thread_sampler;
@@ -48,11 +49,12 @@ struct thread_cache {
     uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) bin of each small size */
     bool is_young;                      /* (owner) class_of knows powers of two only */
     bool is_sampling;                   /* (owner) class_of names the second bins */
-    uint8_t counted_last;               /* (owner) the last class that is sampled; 0: none */
     unsigned sampler_round;             /* (owner) the one that it was last set up for */
     struct thread_sampler *sampler;     /* (owner) NULL until the thread first samples */
     struct hardened_cache *hardened;    /* (owner) NULL unless options.hardened */
     uint8_t marks;                      /* (owner) one bit a rank of watchers: it is inside */
+
+    int32_t popped[MEDIUM_CLASSES]; /* (owner) counts for the sampler; negative: its turn */
 
     uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */
     uint16_t spare_count[BIN_COUNT]; /* (owner) blocks in spare */
@@ -88,14 +90,24 @@ PRIM_INLINE bool thread_cache_is_inside(void) {
     return depth - 1 < sizeof thread_cache_none.depths;
 }
 
+/* Enters when the thread is known to be outside, for a few steps that hold no lock; and leaves. */
+PRIM_INLINE void thread_cache_enter_shortly(void) {
+    thread_cache_visible =
+        (struct thread_cache *)((uintptr_t)&thread_cache_none + sizeof thread_cache_none.depths[0]);
+    order_for_handlers();
+}
+
+PRIM_INLINE void thread_cache_leave_shortly(struct thread_cache *visible) {
+    order_for_handlers();
+    thread_cache_visible = visible;
+}
+
 /* Enters, unless the thread is inside already. */
 PRIM_INLINE bool thread_cache_enter(void) {
     if (PRIM_UNLIKELY(thread_cache_is_inside())) {
         return false;
     }
-    thread_cache_visible =
-        (struct thread_cache *)((uintptr_t)&thread_cache_none + sizeof thread_cache_none.depths[0]);
-    order_for_handlers();
+    thread_cache_enter_shortly();
     return true;
 }
 
@@ -104,6 +116,11 @@ void thread_cache_nest(void);
 
 /* Frees what handlers could not, unless the thread is inside still. */
 void thread_cache_leave(void);
+
+/* Counts one more block of a medium class that malloc takes; whether it must take the slow door. */
+PRIM_INLINE bool thread_cache_count_medium(struct thread_cache *cache, size_t object_class) {
+    return bits_count_up(&cache->popped[object_class - SMALL_CLASS_LAST - 1]);
+}
 
 /* The calling thread's cache, made at the first call; NULL for a thread that is past its
  * destructors or when there is no memory: then work with the slabs directly. */

@@ -3,32 +3,39 @@
 
 #include <errno.h>
 
+#include "base/assert.h"
 #include "objects/bin.h"
 #include "objects/deferred_free.h"
+#include "objects/hardened.h"
 #include "objects/slab.h"
-#include "objects/threshold.h"
+#include "objects/slow_door.h"
 #include "os/machine.h"
 #include "pages/metadata.h"
 
 enum {
-    NO_ROOM = INT32_MIN / 2, /* however much is popped, the bin looks full to free */
-    LIST_PART = 2,           /* a list shorter than this part of the capacity is not worth taking */
-    LIST_LEAST = 16,         /* where slabs give shorter ones: a list shorter than this is not */
+    LEFT_MAX = INT32_MAX - 1, /* who has drawn more draws anew when so many have passed */
+    LIST_SIZE = 32 * 1024,    /* bytes in a list that need not be longer ... */
+    LIST_MOST = 256,          /* ... and blocks */
+    LACK_LISTS = 4, /* so many times the blocks of such a list may lack before fresh ones come */
 };
 
-#define UNDRAWN UINT64_MAX
+#define UNDRAWN INT32_MIN /* is negative, so that malloc comes by */
+
+/* A small class. */
+struct counted {
+    uint32_t left;   /* (owner) blocks behind the bin's that go out unsampled */
+    int32_t seen;    /* (owner) blocks popped at the last collection */
+    uint16_t given;  /* (owner) blocks that the bin was filled with */
+    uint16_t wanted; /* (owner) blocks of a list that need not be longer */
+    uint32_t lack;   /* (owner) blocks that lists were too short since fresh ones came */
+};
 
 struct thread_sampler {
-    uint64_t random;                 /* (owner) state of the generator */
-    uint64_t left[CLASS_COUNT + 1];  /* (owner) blocks behind the bin's that go out unsampled */
-    uint16_t given[CLASS_COUNT + 1]; /* (owner) blocks that the bin was filled with */
-    int32_t seen[CLASS_COUNT + 1];   /* (owner) the bin's room at the last collection */
-    bool is_scarce[CLASS_COUNT + 1]; /* (owner) slabs gave few blocks when last asked */
+    uint64_t random;   /* (owner) state of the generator */
+    double large_left; /* (owner) means between samples until the next large block's; 0: undrawn */
+    uint64_t is_drawn[2]; /* (owner) one bit a class: its sample comes when nothing is left */
+    struct counted counted[SMALL_CLASS_LAST + 1]; /* (owner) */
 };
-
-PRIM_INLINE unsigned counted_bin(unsigned object_class) {
-    return object_class <= SMALL_CLASS_LAST ? object_class + BIN_COUNT : object_class;
-}
 
 static _Atomic uint64_t seeds; /* (atomic: counter) */
 
@@ -38,53 +45,75 @@ static void seed_anew(struct thread_sampler *sampler) {
 }
 
 void thread_sampler_flush(struct thread_cache *cache, unsigned object_class) {
-    unsigned bin = counted_bin(object_class);
-    if (object_class <= cache->counted_last && cache->sampler->given[object_class]) {
-        void *list = cache->head[bin];
-        cache->head[bin] = NULL;
-        cache->room[bin] = NO_ROOM;
-        cache->sampler->given[object_class] = 0;
-        cache->sampler->left[object_class] = UNDRAWN; /* it counted on the blocks of the list */
-        if (list) {
-            slab_release(object_class, list);
-        }
+    unsigned bin = object_class + BIN_COUNT;
+    if (object_class > SMALL_CLASS_LAST || !cache->head[bin]) {
+        return;
     }
+    void *list = cache->head[bin];
+    int32_t held = (int32_t)thread_sampler_held(cache, object_class);
+    cache->sampler->counted[object_class].left += (uint32_t)held;
+    cache->head[bin] = NULL;
+    if (cache->room[object_class] < held) {
+        slab_release(object_class, list);
+        return;
+    }
+    void **end = &cache->head[object_class]; /* they are free, as those are */
+    while (*end) {
+        end = *end;
+    }
+    *end = list;
+    cache->room[object_class] -= held;
 }
 
 PRIM_COLD void thread_sampler_collect(struct thread_cache *cache, unsigned object_class) {
-    int32_t room = cache->room[counted_bin(object_class)];
-    if (cache->sampler->seen[object_class] == room) {
-        thread_sampler_flush(cache, object_class);
+    if (object_class <= SMALL_CLASS_LAST) {
+        struct counted *counted = &cache->sampler->counted[object_class];
+        int32_t popped = cache->room[object_class + BIN_COUNT];
+        if (counted->seen == popped) {
+            thread_sampler_flush(cache, object_class);
+        }
+        counted->seen = popped;
     }
-    cache->sampler->seen[object_class] = room;
 }
 
-static void forget_draws(struct thread_sampler *sampler) {
-    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        sampler->left[object_class] = UNDRAWN;
+static PRIM_COLD void flush_all(struct thread_cache *cache) {
+    for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
+        thread_sampler_flush(cache, object_class);
     }
+}
+
+static PRIM_COLD void forget_draws(struct thread_cache *cache) {
+    struct thread_sampler *sampler = cache->sampler;
+    sampler->is_drawn[0] = 0;
+    sampler->is_drawn[1] = 0;
+    sampler->large_left = 0;
+    for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
+        sampler->counted[object_class].left = 0;
+    }
+    for (unsigned i = 0; i < MEDIUM_CLASSES; i++) {
+        cache->popped[i] = UNDRAWN;
+    }
+}
+
+static PRIM_COLD bool make_sampler(struct thread_cache *cache) {
+    struct thread_sampler *sampler = metadata_allocate(sizeof *sampler, PRIM_CACHE_LINE);
+    if (sampler) {
+        for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
+            size_t count = LIST_SIZE / size_classes[object_class].size;
+            sampler->counted[object_class].wanted = (uint16_t)bits_min(count, LIST_MOST);
+        }
+        seed_anew(sampler);
+    }
+    cache->sampler = sampler;
+    return sampler != NULL;
 }
 
 static PRIM_COLD void adopt(struct thread_cache *cache, unsigned round) {
-    size_t most = sampler_size_max();
-    thread_cache_flush(cache); /* from here on all bins are empty, and capacities 0 */
     cache->sampler_round = round;
-    if (most && !cache->sampler) {
-        cache->sampler = metadata_allocate(sizeof *cache->sampler, PRIM_CACHE_LINE);
-        if (cache->sampler) {
-            seed_anew(cache->sampler);
-        }
-    }
-    cache->is_sampling = most && cache->sampler;
-    cache->counted_last = 0;
+    flush_all(cache);
+    cache->is_sampling = sampler_size_max() && (cache->sampler || make_sampler(cache));
     if (cache->is_sampling) {
-        size_t last = size_class_of(bits_clamp(most, SMALL_SIZE_MAX, MEDIUM_SIZE_MAX));
-        cache->counted_last = (uint8_t)last;
-        forget_draws(cache->sampler);
-    }
-    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        bool is_counted = object_class <= cache->counted_last;
-        cache->room[counted_bin(object_class)] = is_counted ? NO_ROOM : 0;
+        forget_draws(cache);
     }
     thread_cache_fill_table(cache);
 }
@@ -96,23 +125,44 @@ void thread_sampler_adopt(struct thread_cache *cache) {
     }
 }
 
-/* Whether a counted bin has come to its next sample. */
-static bool is_due(struct thread_cache *cache, unsigned object_class) {
+/* Whether a thread counts; set up for the users that there are now. */
+static bool is_counting(struct thread_cache *cache) {
+    if (!cache || hardened_is_on()) {
+        return false;
+    }
+    thread_sampler_adopt(cache);
+    return cache->is_sampling;
+}
+
+/* How many allocations of a class go unsampled before the next sample. Or before the next draw, if
+ * this one is too great to be counted: those who remember nothing may draw at any time. */
+static PRIM_COLD uint64_t draw(struct thread_sampler *sampler, unsigned object_class) {
+    size_t size = size_classes[object_class].size;
+    double mean = sampler_mean(size);
+    uint64_t count = mean > 0 ? sampler_draw(&sampler->random, mean, size) : LEFT_MAX;
+    if (count >= LEFT_MAX) {
+        bin_unmark(sampler->is_drawn, object_class);
+        return LEFT_MAX;
+    }
+    bin_mark(sampler->is_drawn, object_class);
+    return count;
+}
+
+/* Whether a class that nothing is left of has come to its next sample. */
+static PRIM_COLD bool is_due(struct thread_cache *cache, unsigned object_class) {
     struct thread_sampler *sampler = cache->sampler;
-    uint64_t *left = &sampler->left[object_class];
-    if (object_class > cache->counted_last || cache->head[counted_bin(object_class)]) {
-        return false;
+    bool was_drawn = bin_is_marked(sampler->is_drawn, object_class);
+    uint64_t left = was_drawn ? 0 : draw(sampler, object_class); /* with this one */
+    bool is_sampled = left == 0;
+    if (is_sampled) {
+        left = draw(sampler, object_class) + 1;
     }
-    if (*left == UNDRAWN) {
-        size_t size = size_classes[object_class].size;
-        double mean = sampler_mean(size);
-        *left = mean > 0 ? sampler_draw(&sampler->random, mean, size) : UNDRAWN - 1;
+    if (object_class <= SMALL_CLASS_LAST) { /* this one will be popped, unless it is sampled */
+        sampler->counted[object_class].left = (uint32_t)(left - is_sampled);
+    } else {
+        cache->popped[object_class - SMALL_CLASS_LAST - 1] = INT32_MAX - (int32_t)(left - 1);
     }
-    if (*left) {
-        return false;
-    }
-    *left = UNDRAWN;
-    return true;
+    return is_sampled;
 }
 
 /* A generator for the calling thread: that of its cache, or one for this throw alone. */
@@ -126,36 +176,60 @@ static uint64_t *generator(struct thread_cache *cache, uint64_t *own) {
     return own;
 }
 
+/* Whether something is left of a class that is not in its bin. */
+static bool is_left(const struct thread_cache *cache, unsigned object_class) {
+    return object_class <= SMALL_CLASS_LAST
+               ? cache->head[object_class + BIN_COUNT] || cache->sampler->counted[object_class].left
+               : cache->popped[object_class - SMALL_CLASS_LAST - 1] >= 0;
+}
+
 PRIM_COLD void *thread_sampler_allocate(struct thread_cache *cache, unsigned object_class,
                                         size_t size, size_t alignment) {
     struct sample sample = {size, alignment, size_classes[object_class].size, 0};
     uint64_t own;
-    if (cache) {
-        thread_sampler_adopt(cache);
+    bool counts = is_counting(cache);
+    if (counts && is_left(cache, object_class)) {
+        return NULL;
     }
     uint64_t *random = generator(cache, &own);
-    bool is_sampled = cache && cache->is_sampling && alignment == 0
-                          ? is_due(cache, object_class)
-                          : sampler_chooses(random, sample.counted_size);
-    if (!is_sampled) {
+    if (!(counts ? is_due(cache, object_class) : sampler_chooses(random, sample.counted_size))) {
         return NULL;
     }
     int saved_errno = errno;
     void *block = sampler_allocate(random, sample);
     errno = saved_errno;
+    if (!block && counts && object_class <= SMALL_CLASS_LAST) {
+        cache->sampler->counted[object_class].left++; /* it goes out unsampled */
+    }
     return block;
+}
+
+/* A block is hit with the probability 1 - exp(-size / mean) if what was drawn for a mean of 1 comes
+ * down to 0 within its part of the mean, however the mean changes with the size. */
+static PRIM_COLD bool is_large_due(struct thread_sampler *sampler, size_t size) {
+    double mean = sampler_mean(size);
+    if (mean == 0) {
+        return false;
+    }
+    if (sampler->large_left == 0) {
+        sampler->large_left = sampler_exponential(&sampler->random);
+    }
+    sampler->large_left -= (double)size / mean;
+    if (sampler->large_left > 0) {
+        return false;
+    }
+    sampler->large_left = 0;
+    return true;
 }
 
 PRIM_COLD void thread_sampler_see_large(void *block, size_t size, size_t alignment) {
     struct sample sample = {size, alignment, size, 0};
     uint64_t own;
-    if (size > sampler_size_max()) {
-        return;
-    }
     struct thread_cache *cache = thread_cache_own();
-    uint64_t *random = generator(cache, &own);
-    if (sampler_chooses(random, size)) {
-        sampler_begin_large(random, block, sample);
+    bool is_sampled = is_counting(cache) ? is_large_due(cache->sampler, size)
+                                         : sampler_chooses(generator(cache, &own), size);
+    if (is_sampled) {
+        sampler_begin_large(generator(cache, &own), block, sample);
     }
 }
 
@@ -169,7 +243,7 @@ static PRIM_COLD void *cut(void *list, uint64_t count) {
     return rest;
 }
 
-static unsigned take_head(struct thread_cache *cache, unsigned object_class, void **list) {
+PRIM_INLINE unsigned take_head(struct thread_cache *cache, unsigned object_class, void **list) {
     unsigned count = bin_head_length(cache, object_class);
     *list = cache->head[object_class];
     cache->head[object_class] = NULL;
@@ -177,55 +251,49 @@ static unsigned take_head(struct thread_cache *cache, unsigned object_class, voi
     return count;
 }
 
-/* How long a list must be. Each costs a slow event, so short ones are left to grow as long as
- * there is another one, or the slabs have blocks; slabs that are nearly full give a few at a time,
- * which is shorter still. */
-static unsigned list_least(const struct thread_cache *cache, unsigned object_class) {
-    unsigned most = cache->sampler->is_scarce[object_class] ? LIST_LEAST : UINT32_MAX;
-    unsigned least = (unsigned)bits_min(cache->capacity[object_class] / LIST_PART, most);
-    return (unsigned)bits_max(least, 1);
-}
-
-static unsigned head_length(const struct thread_cache *cache, unsigned object_class) {
-    return object_class <= SMALL_CLASS_LAST ? bin_head_length(cache, object_class) : 0;
+/* Whether the head is a list worth taking where there is no spare one. One that is too short is,
+ * until all that were cost as much as fresh blocks do. */
+static bool is_head_enough(const struct thread_cache *cache, unsigned object_class,
+                           struct counted *counted) {
+    unsigned length = bin_head_length(cache, object_class);
+    unsigned wanted = (unsigned)bits_min(counted->wanted, cache->capacity[object_class]);
+    if (length >= wanted) {
+        return length > 0;
+    }
+    if (length == 0 || counted->lack >= LACK_LISTS * wanted) {
+        return false;
+    }
+    counted->lack += wanted - length;
+    return true;
 }
 
 /* Takes blocks for a counted bin from where free puts them. */
 static unsigned take_list(struct thread_cache *cache, unsigned object_class, void **list) {
-    bool has_head = object_class <= SMALL_CLASS_LAST && cache->head[object_class];
-    unsigned least = list_least(cache, object_class);
-    unsigned count = 0;
-    if (head_length(cache, object_class) >= least) {
+    struct counted *counted = &cache->sampler->counted[object_class];
+    if (is_head_enough(cache, object_class, counted)) {
         return take_head(cache, object_class, list);
     }
-    if (cache->spare_count[object_class] < least) {
-        count = bin_take_fresh(cache, object_class, list);
-        cache->sampler->is_scarce[object_class] = count < LIST_LEAST;
-    }
-    if (count == 0 && cache->spare[object_class]) {
-        count = cache->spare_count[object_class];
-        *list = bin_take_spare(cache, object_class);
-    }
-    return count == 0 && has_head ? take_head(cache, object_class, list) : count;
+    counted->lack = 0;
+    unsigned count = bin_take_list(cache, object_class, list);
+    return count == 0 && cache->head[object_class] ? take_head(cache, object_class, list) : count;
 }
 
 /* Puts what is left of a list where there is nothing, else back to the slabs. */
-static void put_back(struct thread_cache *cache, unsigned object_class, void *list,
-                     unsigned count) {
+static PRIM_COLD void put_back(struct thread_cache *cache, unsigned object_class, void *list,
+                               unsigned count) {
     if (!cache->spare[object_class]) {
         cache->spare[object_class] = list;
         cache->spare_count[object_class] = (uint16_t)count;
-    } else if (!cache->head[object_class] && object_class <= SMALL_CLASS_LAST) {
+    } else if (!cache->head[object_class]) {
         cache->head[object_class] = list;
         cache->room[object_class] = cache->capacity[object_class] - (int32_t)count;
-    } else if (list) {
+    } else {
         slab_release(object_class, list);
     }
 }
 
 static PRIM_NOINLINE bool fill(struct thread_cache *cache, unsigned object_class) {
-    struct thread_sampler *sampler = cache->sampler;
-    unsigned bin = counted_bin(object_class);
+    struct counted *counted = &cache->sampler->counted[object_class];
     void *list;
     bin_begin_use(cache, object_class);
     thread_cache_note_event(cache);
@@ -233,81 +301,85 @@ static PRIM_NOINLINE bool fill(struct thread_cache *cache, unsigned object_class
     if (count == 0) {
         return false;
     }
-    uint64_t left = sampler->left[object_class];
-    left =
-        left == UNDRAWN || left == 0 ? 1 : left; /* a sample found no memory: this goes without */
-    if (count > left) {
-        put_back(cache, object_class, cut(list, left), count - (unsigned)left);
-        count = (unsigned)left;
+    PRIM_ASSERT(counted->left > 0);
+    if (count > counted->left) {
+        put_back(cache, object_class, cut(list, counted->left), count - counted->left);
+        count = counted->left;
     }
-    bool was_drawn = sampler->left[object_class] != UNDRAWN;
-    sampler->left[object_class] = was_drawn ? left - count : UNDRAWN;
-    sampler->given[object_class] = (uint16_t)count;
-    cache->head[bin] = list;
-    cache->room[bin] = NO_ROOM;
+    counted->left -= count;
+    counted->given = (uint16_t)count;
+    cache->head[object_class + BIN_COUNT] = list;
+    cache->room[object_class + BIN_COUNT] = 0;
     return true;
+}
+
+/* Whether something wants to be looked after, by the slow door. */
+PRIM_INLINE bool is_disturbed(const struct thread_cache *cache) {
+    return cache->sampler_round != load_relaxed(&sampler_round) ||
+           load_relaxed(&deferred_free_function) != NULL;
+}
+
+/* Fills the counted bin and takes the first block. */
+PRIM_INLINE void *begin_list(struct thread_cache *cache, unsigned object_class, void *list,
+                             unsigned count) {
+    struct counted *counted = &cache->sampler->counted[object_class];
+    counted->left -= count;
+    counted->given = (uint16_t)count;
+    cache->head[object_class + BIN_COUNT] = *(void **)list;
+    cache->room[object_class + BIN_COUNT] = 1;
+    return list;
+}
+
+static PRIM_NOINLINE void *exchange_other(struct thread_cache *cache, size_t size) {
+    unsigned bin = cache->class_of[size];
+    unsigned object_class = bin - BIN_COUNT;
+    struct counted *counted = &cache->sampler->counted[object_class];
+    if (cache->head[bin] || is_disturbed(cache)) {
+        return allocate_slowest(size);
+    }
+    bool takes_head = is_head_enough(cache, object_class, counted);
+    unsigned count =
+        takes_head ? bin_head_length(cache, object_class) : cache->spare_count[object_class];
+    if (count == 0 || count > counted->left) {
+        return allocate_slowest(size);
+    }
+    thread_cache_enter();
+    void *list;
+    if (!takes_head) {
+        list = bin_take_spare(cache, object_class);
+    } else if (take_head(cache, object_class, &list) < counted->wanted) {
+        bin_grow(cache, object_class); /* so that there may be more blocks underway */
+    }
+    void *block = begin_list(cache, object_class, list, count);
+    thread_cache_leave();
+    return block;
 }
 
 /* Free puts as much as malloc takes: their lists are exchanged, and that is all. Where anything
  * else is to be done, nothing is. */
 PRIM_NOINLINE void *thread_sampler_exchange(struct thread_cache *cache, size_t size) {
-    if (size > MEDIUM_SIZE_MAX || threshold_is_large(size)) {
-        return NULL;
+    if (size > SMALL_SIZE_MAX) {
+        return allocate_slowest(size);
     }
-    unsigned object_class = size <= SMALL_SIZE_MAX ? thread_sampler_class(cache->class_of[size])
-                                                   : size_class_by_arithmetic(size);
-    unsigned bin = counted_bin(object_class);
-    uint64_t *left = &cache->sampler->left[object_class];
-    unsigned least = list_least(cache, object_class);
-    unsigned length = head_length(cache, object_class);
-    unsigned count = length >= least ? length : cache->spare_count[object_class];
-    if (object_class > cache->counted_last || cache->head[bin] || count < least || count > *left ||
-        *left == UNDRAWN || cache->sampler_round != load_relaxed(&sampler_round) ||
-        load_relaxed(&deferred_free_function)) {
-        return NULL;
+    unsigned bin = cache->class_of[size];
+    unsigned object_class = bin - BIN_COUNT;
+    const struct counted *counted = &cache->sampler->counted[object_class];
+    unsigned count = bin_head_length(cache, object_class);
+    if (PRIM_UNLIKELY(count < counted->wanted || count > counted->left || cache->head[bin] ||
+                      is_disturbed(cache))) {
+        return exchange_other(cache, size);
     }
-    thread_cache_enter();
-    if (count < LIST_LEAST) { /* so that there will be more blocks underway */
-        bin_grow(cache, object_class);
-    }
+    thread_cache_enter_shortly();
     void *list;
-    if (length >= least) {
-        take_head(cache, object_class, &list);
-    } else {
-        list = bin_take_spare(cache, object_class);
-    }
-    *left -= count;
-    cache->sampler->given[object_class] = (uint16_t)count;
-    cache->head[bin] = *(void **)list;
-    cache->room[bin] = NO_ROOM + 1;
-    thread_cache_leave();
-    return list;
+    take_head(cache, object_class, &list);
+    void *block = begin_list(cache, object_class, list, count);
+    thread_cache_leave_shortly(cache);
+    return block;
 }
 
-/* One block of a medium class, past its counted bin. */
-static PRIM_COLD void *pop_spare(struct thread_cache *cache, unsigned object_class) {
-    void *list;
-    bin_begin_use(cache, object_class);
-    thread_cache_note_event(cache);
-    unsigned count = bin_take_list(cache, object_class, &list);
-    if (count == 0) {
-        return NULL;
-    }
-    put_back(cache, object_class, *(void **)list, count - 1);
-    return list;
-}
-
-void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class, size_t alignment) {
-    unsigned bin = counted_bin(object_class);
-    if (alignment) {
-        if (bin == object_class) {
-            return pop_spare(cache, object_class);
-        }
-        bin = object_class;
-        if (!cache->head[bin]) {
-            return thread_cache_refill(cache, bin);
-        }
-    } else if (!cache->head[bin] && !fill(cache, object_class)) {
+void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class) {
+    unsigned bin = object_class + BIN_COUNT;
+    if (!cache->head[bin] && !fill(cache, object_class)) {
         return NULL;
     }
     void *block = cache->head[bin];
@@ -316,48 +388,21 @@ void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class, size
     return block;
 }
 
-/* Cuts off and gives back the older half of a spare list. */
-static PRIM_NOINLINE void shorten_spare(struct thread_cache *cache, unsigned object_class) {
-    unsigned kept = cache->spare_count[object_class] / 2;
-    if (kept) {
-        void *rest = cut(cache->spare[object_class], kept);
-        cache->spare_count[object_class] = (uint16_t)kept;
-        slab_release(object_class, rest);
-    } else if (cache->spare[object_class]) {
-        slab_release(object_class, bin_take_spare(cache, object_class));
-    }
-}
-
-PRIM_NOINLINE void thread_sampler_overflow(struct thread_cache *cache, unsigned object_class,
-                                           void *block) {
-    bin_begin_use(cache, object_class);
-    thread_cache_note_event(cache);
-    bin_grow(cache, object_class);
-    if (thread_sampler_is_full(cache, object_class)) {
-        shorten_spare(cache, object_class);
-    }
-    if (cache->capacity[object_class] == 0) { /* no budget for this class */
-        *(void **)block = NULL;
-        slab_release(object_class, block);
-        return;
-    }
-    thread_sampler_push(cache, object_class, block);
-}
-
 PRIM_UNWATCHED unsigned thread_sampler_held(const volatile struct thread_cache *cache,
                                             unsigned object_class) {
     const volatile struct thread_sampler *sampler = cache->sampler;
-    unsigned bin = counted_bin(object_class);
-    if (object_class > cache->counted_last || !sampler || !cache->head[bin]) {
+    unsigned bin = object_class + BIN_COUNT;
+    if (object_class > SMALL_CLASS_LAST || !sampler || !cache->head[bin]) {
         return 0;
     }
-    int32_t held = sampler->given[object_class] - (cache->room[bin] - NO_ROOM);
+    int32_t held = sampler->counted[object_class].given - cache->room[bin];
     return held > 0 ? (unsigned)held : 0;
 }
 
 void thread_sampler_seed(struct thread_cache *cache, uint64_t seed) {
+    flush_all(cache);
     cache->sampler->random = seed;
-    forget_draws(cache->sampler);
+    forget_draws(cache);
 }
 
 /* The next child will find another seed. */
@@ -368,6 +413,6 @@ void thread_sampler_fork_parent(void) {
 PRIM_COLD void thread_sampler_fork_child(struct thread_cache *cache) {
     if (cache->sampler) {
         seed_anew(cache->sampler);
-        forget_draws(cache->sampler);
+        forget_draws(cache);
     }
 }

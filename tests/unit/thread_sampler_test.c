@@ -1,0 +1,187 @@
+#include "objects/thread_sampler.h"
+
+#include <math.h>
+
+#include "objects/allocate.h"
+#include "objects/heap.h"
+#include "pages/span.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+static size_t begun[2]; /* samples, by user */
+
+static void first_begin(void *block, const struct sample *sample) {
+    (void)block;
+    (void)sample;
+    begun[0]++;
+}
+
+static void second_begin(void *block, const struct sample *sample) {
+    (void)block;
+    (void)sample;
+    begun[1]++;
+}
+
+static struct sampler_user first = {.begin = first_begin};
+static struct sampler_user second = {.begin = second_begin, .size_max = 500000};
+
+static struct thread_cache *start(size_t interval) {
+    heap_ensure();
+    assert_true(sampler_start(&first, interval));
+    struct thread_cache *cache = thread_cache_own();
+    thread_sampler_adopt(cache);
+    assert_true(cache->is_sampling);
+    begun[0] = 0;
+    begun[1] = 0;
+    return cache;
+}
+
+static void stop(void) {
+    sampler_stop(&first);
+    sampler_stop(&second);
+    thread_sampler_adopt(thread_cache_own());
+    assert_false(thread_cache_own()->is_sampling);
+}
+
+/* Kinds of calls that are counted in different ways. */
+struct kind {
+    const char *name;
+    size_t size;
+    size_t alignment;
+    size_t counted; /* the size that decides */
+};
+
+static const struct kind kinds[] = {
+    {"small", 100, 0, 112},
+    {"medium", 3000, 0, 3072},
+    {"great", 200000, 0, 212992},
+    {"large", 300000, 0, 300000},
+    {"larger", 700000, 0, 700000},
+    {"aligned", 90, 32, 96},
+    {"page", 4000, 4096, 4096},
+    {"slice", 20000, 16384, 32768},
+    {"large by alignment", 100000, 65536, 100000},
+};
+
+/* How many calls there were and how many of them were sampled. */
+struct tally {
+    size_t calls;
+    size_t samples;
+};
+
+static void check_tally(const struct kind *kind, const char *when, struct tally tally, double p) {
+    double expected = (double)tally.calls * p;
+    double off = ((double)tally.samples - expected) / sqrt(expected * (1 - p) + 1e-9);
+    printf("%s, %s: %zu of %zu, %.2f sigma off\n", kind->name, when, tally.samples, tally.calls,
+           off);
+    CHECK(fabs(off) < 5, "%s: %.2f sigma off", kind->name, off); /* by chance once in 50,000 runs */
+}
+
+/* Whatever was called before, and whether that was sampled: each call is as likely to be as if a
+ * coin of its own were thrown. */
+static void test_independent(void **state) {
+    (void)state;
+    enum { INTERVAL = 100000 };
+    struct random random = unit_random();
+    struct tally tallies[ARRAY_LENGTH(kinds)][2] = {{{0, 0}}};
+    struct thread_cache *cache = start(INTERVAL);
+    thread_sampler_seed(cache, random_below(&random, SIZE_MAX));
+    bool was_sampled = false;
+    for (size_t i = 0; i < scaled(400000); i++) {
+        size_t k = random_below(&random, ARRAY_LENGTH(kinds));
+        size_t before = begun[0];
+        release(kinds[k].alignment ? allocate_aligned(kinds[k].size, kinds[k].alignment)
+                                   : allocate(kinds[k].size));
+        struct tally *tally = &tallies[k][was_sampled];
+        was_sampled = begun[0] > before;
+        tally->calls++;
+        tally->samples += was_sampled;
+    }
+    for (size_t k = 0; k < ARRAY_LENGTH(kinds); k++) {
+        double p = sampler_probability(kinds[k].counted, INTERVAL);
+        check_tally(&kinds[k], "behind a sample", tallies[k][true], p);
+        check_tally(&kinds[k], "behind others", tallies[k][false], p);
+    }
+    stop();
+}
+
+/* One who wants all sizes, and one who does not want the greatest. */
+static void test_two_users_of_large(void **state) {
+    (void)state;
+    static const struct kind sizes[] = {{"both", 300000, 0, 300000}, {"one", 900000, 0, 900000}};
+    struct random random = unit_random();
+    struct thread_cache *cache = start(2000000);
+    assert_true(sampler_start(&second, 700000));
+    thread_sampler_adopt(cache);
+    thread_sampler_seed(cache, random_below(&random, SIZE_MAX));
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        struct tally tallies[2] = {{scaled(40000), 0}, {scaled(40000), 0}};
+        size_t before[2] = {begun[0], begun[1]};
+        for (size_t k = 0; k < tallies[0].calls; k++) {
+            release(allocate(sizes[i].size));
+        }
+        tallies[0].samples = begun[0] - before[0];
+        tallies[1].samples = begun[1] - before[1];
+        check_tally(&sizes[i], "first", tallies[0], sampler_probability(sizes[i].size, 2000000));
+        check_tally(&sizes[i], "second", tallies[1],
+                    i == 0 ? sampler_probability(sizes[i].size, 700000) : 0);
+    }
+    stop();
+}
+
+static void check_medium(int32_t *popped, int32_t value) {
+    unsigned object_class = size_class_of(5000);
+    *popped = value;
+    void *block = allocate(5000);
+    assert_int_equal(span_class_of(block), object_class);
+    release(block);
+}
+
+/* malloc's count of medium blocks makes a turn once in 2^31 calls, and nothing happens then. Nor
+ * with someone who waits for longer than a count can be. */
+static void test_count_turns(void **state) {
+    (void)state;
+    heap_ensure();
+    int32_t *popped = &thread_cache_own()->popped[size_class_of(5000) - SMALL_CLASS_LAST - 1];
+    for (int i = 0; i < 10; i++) {
+        check_medium(popped, INT32_MAX);
+        assert_int_equal(*popped, 0);
+    }
+    start((size_t)1 << 60);
+    for (int i = 0; i < 10; i++) {
+        check_medium(popped, INT32_MAX);
+        assert_in_range(*popped, 0, 10);
+    }
+    assert_int_equal(begun[0], 0);
+    stop();
+}
+
+/* A thread that frees as much as it allocates takes few lists, however short they were at first. */
+static void test_lists_grow(void **state) {
+    (void)state;
+    static const size_t sizes[] = {16, 64, 200, 1024};
+    struct thread_cache *cache = start((size_t)1 << 50);
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        unsigned bin = size_class_of(sizes[i]) + BIN_COUNT;
+        size_t lists = 0;
+        for (int k = 0; k < 100000; k++) {
+            bool was_empty = cache->head[bin] == NULL;
+            release(allocate(sizes[i]));
+            lists += was_empty;
+        }
+        CHECK(lists < 6000, "%zu bytes: %zu lists", sizes[i], lists);
+    }
+    thread_cache_flush(cache);
+    stop();
+}
+
+int main(void) {
+    options.maintenance = 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_independent),
+        cmocka_unit_test(test_two_users_of_large),
+        cmocka_unit_test(test_count_turns),
+        cmocka_unit_test(test_lists_grow),
+    };
+    return cmocka_run_group_tests_name("thread sampler", tests, NULL, NULL);
+}
