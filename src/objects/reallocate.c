@@ -52,10 +52,10 @@ size_t good_size(size_t size) {
     return size_classes[size_class_of(size)].size;
 }
 
-/* A block that outgrew its class at this size is likely to grow again: it gets a span with room
- * behind it, where it grows in place, rather than pass through every class on its way. */
+/* A block that outgrew its class is likely to grow again: it gets a quarter more, or a span with
+ * room behind it, where it grows in place, rather than pass through every class on its way. */
 static void *allocate_moved(size_t old_size, size_t size) {
-    enum { GROWING_SIZE_MIN = 32 * 1024 };
+    enum { GROWING_SIZE_MIN = 32 * 1024, QUARTER_SIZE_MIN = 1024 };
     bool is_growing = size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size;
     if (is_growing && !tag_arena() && thread_cache_enter()) {
         void *target = large_allocate_growing(size);
@@ -69,6 +69,9 @@ static void *allocate_moved(size_t old_size, size_t size) {
             }
             return target;
         }
+    }
+    if (size > old_size && old_size >= QUARTER_SIZE_MIN) {
+        size = bits_max(size, old_size + old_size / 4);
     }
     return allocate(size);
 }
@@ -108,6 +111,9 @@ static void *resize_or_move(struct span *span, size_t size) {
 static void *reallocate_large(void *block, size_t size) {
     struct span *span = span_of_block(block);
     size_t old_size = span_size(span);
+    if (old_size - size < SLICE_SIZE && !span->has_guard) {
+        return block; /* as many slices as before */
+    }
     thread_cache_nest();
     void *target = resize_or_move(span, size);
     thread_cache_leave();

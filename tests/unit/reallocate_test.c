@@ -90,6 +90,21 @@ static void test_growing_step_by_step(void **state) {
     release(block);
 }
 
+/* A block that grows by little at a time moves once for each quarter, not once for each class. */
+static void test_growing_by_little_moves_rarely(void **state) {
+    (void)state;
+    unsigned moves = 0;
+    char *block = allocate(1024);
+    for (size_t size = 1024; size <= 512 * 1024; size += 64) {
+        char *before = block;
+        block = reallocate(block, size);
+        assert_non_null(block);
+        moves += block != before;
+    }
+    release(block);
+    CHECK(moves <= 24, "%u moves", moves); /* 13 quarters to 32 KiB, and some from there on */
+}
+
 static void test_fitting_block_stays(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
@@ -151,6 +166,7 @@ int main(void) {
         cmocka_unit_test(test_usable_size),
         cmocka_unit_test(test_contents_are_kept),
         cmocka_unit_test(test_growing_step_by_step),
+        cmocka_unit_test(test_growing_by_little_moves_rarely),
         cmocka_unit_test(test_fitting_block_stays),
         cmocka_unit_test(test_much_smaller_gives_memory_back),
         cmocka_unit_test(test_null_is_an_allocation),
