@@ -115,9 +115,10 @@ def test_memory_stays(knobs, preload):
 
 
 def test_memory_stays_through_long_pauses(knobs):
-    """No fault after five idle seconds, and no thread that would look after free pages."""
+    """No thread that would look after free pages, and no faults after five idle seconds, but for
+    the untouched end of a block that was freed beside them meanwhile."""
     printed = knobs("resident", 100000, 1000, "faults", 64000000, 3, 5000, **STAYS)
-    assert turns(printed)[1:] == [0, 0] and printed["tasks"] == 1
+    assert max(turns(printed)[1:]) <= 4 and printed["tasks"] == 1
 
 
 @EITHER

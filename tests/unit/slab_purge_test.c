@@ -7,6 +7,7 @@
 #include "objects/slab.h"
 #include "os/memory.h"
 #include "pages/purge.h"
+#include "settings/options.h"
 #include "unit/slab_holder.h"
 
 /* ThreadSanitizer: mlock does nothing there, and fork among threads is not for it. */
@@ -273,7 +274,7 @@ static void test_shards_steal(void **state) {
 /* Random walks: blocks come and go one by one or in bursts, pages sleep now and then. */
 static void test_random_walk(void **state) {
     (void)state;
-    static const uint16_t sizes[] = {16, 48, 512, 640, 2048, 3072, 5120, 7168, 20480, 36864};
+    static const uint16_t sizes[] = {16, 48, 512, 640, 2048, 3072, 5120, 7168, 20480, 30720};
     struct random random = unit_random();
     for (size_t walk = 0; walk < ARRAY_LENGTH(sizes); walk++) {
         holder.object_class = size_class_of(sizes[walk]);
@@ -354,6 +355,7 @@ static void test_fork(void **state) {
 }
 
 int main(void) {
+    options.thp = THP_NEVER; /* a huge page is resident as a whole */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_class),  cmocka_unit_test(test_waking_stops_at_page_end),
         cmocka_unit_test(test_idle_only),    cmocka_unit_test(test_dirty_room),

@@ -48,15 +48,15 @@ static void test_off_by_default(void **state) {
     assert_false(leaves(take(1 << 20)));
 }
 
-/* Every threshold: sizes from it on are large, none that is an eighth smaller is. */
+/* Every threshold: sizes from it on are large, none that is a class smaller is. */
 static void test_any_threshold(void **state) {
     (void)state;
     for (size_t threshold = 0; threshold <= MEDIUM_SIZE_MAX; threshold += 1 + threshold / 7) {
         set(threshold, 65536);
         size_t least = threshold_large_size_min;
         CHECK(least >= 1 && least <= bits_max(threshold, 1), "%zu: from %zu", threshold, least);
-        CHECK(threshold < 200 || least > threshold - threshold / 8, "%zu: from %zu", threshold,
-              least);
+        size_t class_step = threshold > EIGHTHS_SIZE_MAX ? SLICE_SIZE : threshold / 8;
+        CHECK(threshold < 200 || least > threshold - class_step, "%zu: from %zu", threshold, least);
         char *blocks[] = {take(bits_max(threshold, 1)), take(least), allocate(least - 1)};
         CHECK(is_large(blocks[0]) && is_large(blocks[1]) && !is_large(blocks[2]), "%zu", threshold);
         char *zeroed = allocate_zeroed(least);
