@@ -95,7 +95,7 @@ static void test_growing_by_little_moves_rarely(void **state) {
     (void)state;
     unsigned moves = 0;
     char *block = allocate(1024);
-    for (size_t size = 1024; size <= 512 * 1024; size += 64) {
+    for (size_t size = 1024; size <= (size_t)512 * 1024; size += 64) {
         char *before = block;
         block = reallocate(block, size);
         assert_non_null(block);
