@@ -87,7 +87,7 @@ static void *move_block(void *block, size_t old_size, size_t size) {
 
 /* To those who sample, a large block that becomes another number of slices is another one. */
 static PRIM_COLD void end_before_resize(struct span *span, size_t size) {
-    if (span->is_sampled && bits_round_up(size, SLICE_SIZE) != span_size(span)) {
+    if (bits_round_up(size, SLICE_SIZE) != span_size(span)) {
         span->is_sampled = false;
         sampler_end((void *)span->address);
     }
@@ -95,7 +95,7 @@ static PRIM_COLD void end_before_resize(struct span *span, size_t size) {
 
 static void *resize_or_move(struct span *span, size_t size) {
     size_t old_size = span_size(span);
-    if (sampler_was_started()) {
+    if (PRIM_UNLIKELY(span->is_sampled)) {
         end_before_resize(span, size);
     }
     void *target = (void *)span->address;

@@ -8,6 +8,7 @@
 #include "objects/thread_cache.h"
 
 _Atomic unsigned sampler_round;
+_Atomic size_t sampler_size_max;
 
 static _Atomic(struct sampler_user *) users[SAMPLER_USERS_MAX]; /* (atomic: sampler) */
 static _Atomic unsigned user_count;         /* (atomic: hint) behind the last user */
@@ -66,12 +67,8 @@ PRIM_COLD double sampler_probability(size_t size, double interval) {
     return halvings ? 1 - (1 - p) / (double)((uint64_t)1 << halvings) : p;
 }
 
-PRIM_COLD double sampler_exponential(uint64_t *random) {
-    return -logarithm(throw_unit(random));
-}
-
 PRIM_COLD uint64_t sampler_draw(uint64_t *random, double mean, size_t counted_size) {
-    return (uint64_t)(sampler_exponential(random) * mean / (double)counted_size);
+    return (uint64_t)(-logarithm(throw_unit(random)) * mean / (double)counted_size);
 }
 
 static struct sampler_user *user_at(unsigned index) {
@@ -89,14 +86,14 @@ static size_t interval_of(unsigned index, size_t counted_size) {
     return is_wanted ? load_relaxed(&user->interval) : 0;
 }
 
-PRIM_COLD size_t sampler_size_max(void) {
+static PRIM_COLD void find_size_max(void) {
     size_t most = 0;
     for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
         if (interval_of(i, 0)) {
             most = bits_max(most, greatest_wanted(load_relaxed(&users[i])));
         }
     }
-    return most;
+    store_relaxed(&sampler_size_max, most);
 }
 
 /* The mean of the users from this one on. */
@@ -123,6 +120,14 @@ PRIM_COLD bool sampler_chooses(uint64_t *random, size_t counted_size) {
     double thrown = throw_unit(random);
     return thrown <= x &&
            (thrown <= x - x * x / 2 || thrown <= sampler_probability(counted_size, mean));
+}
+
+PRIM_COLD bool sampler_keeps(uint64_t *random, size_t counted_size) {
+    double mean = sampler_mean(counted_size);
+    double least = sampler_mean(0);
+    return mean == least ||
+           (mean > 0 && throw_unit(random) * sampler_probability(counted_size, least) <=
+                            sampler_probability(counted_size, mean));
 }
 
 /* Somebody is known to be hit: one bit for each who is. The first user is, with its own probability
@@ -274,6 +279,7 @@ static bool make_arena(void) {
 /* Rounds are never 0 again. */
 static PRIM_COLD void change(struct sampler_user *user, size_t interval) {
     store_relaxed(&user->interval, interval);
+    find_size_max();
     if (add_relaxed(&sampler_round, 2) == 0) {
         add_relaxed(&sampler_round, 1);
     }

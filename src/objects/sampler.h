@@ -84,13 +84,10 @@ void sampler_stop(struct sampler_user *user);
 double sampler_mean(size_t counted_size);
 
 /* The greatest size that anybody wants; 0 while nobody wants any. */
-size_t sampler_size_max(void);
+extern PRIM_HIDDEN _Atomic size_t sampler_size_max; /* (atomic: hint) */
 
 /* The next number of a generator; its state may be anything. */
 uint64_t sampler_random(uint64_t *state);
-
-/* Of mean 1. */
-double sampler_exponential(uint64_t *random);
 
 /* How many allocations of this size go unsampled before the next one that is. */
 uint64_t sampler_draw(uint64_t *random, double mean, size_t counted_size);
@@ -100,6 +97,9 @@ double sampler_probability(size_t size, double interval);
 
 /* One throw for one allocation: whether it is sampled. */
 bool sampler_chooses(uint64_t *random, size_t counted_size);
+
+/* The allocation would be sampled if all users wanted its size: whether it is. */
+bool sampler_keeps(uint64_t *random, size_t counted_size);
 
 /* A block for an allocation that is to be sampled; NULL if it must be served unsampled. */
 void *sampler_allocate(uint64_t *random, struct sample sample);

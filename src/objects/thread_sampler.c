@@ -86,7 +86,7 @@ static PRIM_COLD void forget_draws(struct thread_cache *cache) {
     struct thread_sampler *sampler = cache->sampler;
     sampler->is_drawn[0] = 0;
     sampler->is_drawn[1] = 0;
-    sampler->large_left = 0;
+    sampler->large_left = -1;
     for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
         sampler->counted[object_class].left = 0;
     }
@@ -111,7 +111,7 @@ static PRIM_COLD bool make_sampler(struct thread_cache *cache) {
 static PRIM_COLD void adopt(struct thread_cache *cache, unsigned round) {
     cache->sampler_round = round;
     flush_all(cache);
-    cache->is_sampling = sampler_size_max() && (cache->sampler || make_sampler(cache));
+    cache->is_sampling = load_relaxed(&sampler_size_max) && (cache->sampler || make_sampler(cache));
     if (cache->is_sampling) {
         forget_draws(cache);
     }
@@ -204,33 +204,44 @@ PRIM_COLD void *thread_sampler_allocate(struct thread_cache *cache, unsigned obj
     return block;
 }
 
-/* A block is hit with the probability 1 - exp(-size / mean) if what was drawn for a mean of 1 comes
- * down to 0 within its part of the mean, however the mean changes with the size. */
-static PRIM_COLD bool is_large_due(struct thread_sampler *sampler, size_t size) {
-    double mean = sampler_mean(size);
-    if (mean == 0) {
-        return false;
-    }
-    if (sampler->large_left == 0) {
-        sampler->large_left = sampler_exponential(&sampler->random);
-    }
-    sampler->large_left -= (double)size / mean;
-    if (sampler->large_left > 0) {
-        return false;
-    }
-    sampler->large_left = 0;
-    return true;
+/* Bytes of large blocks until the next one that is sampled, if everybody wants it. */
+static PRIM_COLD int64_t draw_large(struct thread_sampler *sampler) {
+    uint64_t bytes = sampler_draw(&sampler->random, sampler_mean(0), 1);
+    return (int64_t)bits_min(bytes, INT64_MAX);
 }
 
-PRIM_COLD void thread_sampler_see_large(void *block, size_t size, size_t alignment) {
-    struct sample sample = {size, alignment, size, 0};
+static PRIM_COLD bool is_large_due(struct thread_sampler *sampler, size_t size) {
+    if (sampler->large_left < 0) {
+        sampler->large_left = draw_large(sampler);
+    }
+    sampler->large_left -= (int64_t)size;
+    if (sampler->large_left >= 0) {
+        return false;
+    }
+    sampler->large_left = draw_large(sampler);
+    return sampler_keeps(&sampler->random, size);
+}
+
+static PRIM_COLD void look_at_large(struct thread_cache *cache, void *block, struct sample sample) {
     uint64_t own;
-    struct thread_cache *cache = thread_cache_own();
-    bool is_sampled = is_counting(cache) ? is_large_due(cache->sampler, size)
-                                         : sampler_chooses(generator(cache, &own), size);
+    bool is_sampled = is_counting(cache) ? is_large_due(cache->sampler, sample.size)
+                                         : sampler_chooses(generator(cache, &own), sample.size);
     if (is_sampled) {
         sampler_begin_large(generator(cache, &own), block, sample);
     }
+}
+
+void thread_sampler_see_large(void *block, size_t size, size_t alignment) {
+    if (size > load_relaxed(&sampler_size_max)) {
+        return;
+    }
+    struct thread_cache *cache = thread_cache_own();
+    if (cache && cache->is_sampling && cache->sampler_round == load_relaxed(&sampler_round) &&
+        cache->sampler->large_left >= (int64_t)size) {
+        cache->sampler->large_left -= (int64_t)size;
+        return;
+    }
+    look_at_large(cache, block, (struct sample){size, alignment, size, 0});
 }
 
 /* Cuts a list behind its first count blocks; returns the rest. */

@@ -15,8 +15,8 @@
  * as many below that as may go out before the next sample; one that does not comes by once in 2^31
  * calls for nothing.
  *
- * Large sizes. What is left until the next sample is counted down in bytes, as parts of the mean
- * between samples.
+ * Large sizes. The bytes that are left until the next sample are counted down, as if everybody
+ * wanted all sizes: then a throw tells whether one who does is hit.
  *
  * A thread without a cache throws for each allocation, as does one of a hardened heap. Blocks of
  * counted bins that are given back unused are counted again. */
