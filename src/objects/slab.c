@@ -99,12 +99,6 @@ static unsigned carve(struct slab_set *set, unsigned object_class, unsigned want
     return count;
 }
 
-/* Slabs of one block need no lists, no counts and no lock: they come from the page heap and go
- * back to it with their block. */
-static bool is_single(unsigned object_class) {
-    return size_classes[object_class].capacity == 1;
-}
-
 static unsigned acquire_single(unsigned object_class, void **list) {
     struct span *slab = page_heap_allocate(size_classes[object_class].slices, 0);
     if (!slab) {
@@ -132,7 +126,7 @@ static void release_singles(unsigned object_class, void *list) {
 }
 
 /* Gets a new slab for the set; false when there is no memory. */
-static bool add_slab(struct slab_set *set, unsigned shard, unsigned object_class) {
+static PRIM_COLD bool add_slab(struct slab_set *set, unsigned shard, unsigned object_class) {
     struct span *slab = page_heap_allocate(size_classes[object_class].slices, 0);
     if (!slab) {
         return false;
@@ -177,7 +171,7 @@ static void move_slab(struct slab_set *from, struct slab_set *to, unsigned to_sh
 }
 
 /* Takes a slab that is at least half free from another shard that has many free blocks. */
-static bool steal_slab(struct slab_set *set, unsigned shard, unsigned object_class) {
+static PRIM_COLD bool steal_slab(struct slab_set *set, unsigned shard, unsigned object_class) {
     uint32_t plenty = size_classes[object_class].capacity;
     bool found = false;
     for (unsigned i = 1, all = load_relaxed(&shard_count); i < all && !found; i++) {
@@ -206,7 +200,7 @@ static bool steal_slab(struct slab_set *set, unsigned shard, unsigned object_cla
 }
 
 unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list) {
-    if (is_single(object_class)) {
+    if (slab_set_is_single(object_class)) {
         return acquire_single(object_class, list);
     }
     struct shard *home = slab_set_shard(shard);
@@ -334,7 +328,7 @@ static void return_runs(unsigned object_class, struct run *runs, unsigned count,
 
 void slab_release(unsigned object_class, void *list) {
     struct run runs[RUN_MAX];
-    if (is_single(object_class)) {
+    if (slab_set_is_single(object_class)) {
         release_singles(object_class, list);
         return;
     }
@@ -372,88 +366,4 @@ static void trim_set(struct shard *shard, unsigned object_class, void *context) 
 
 void slab_trim(void) {
     slab_set_for_each(trim_set, NULL);
-}
-
-static void add_totals(struct shard *shard, unsigned object_class, void *context) {
-    struct slab_totals *totals = context;
-    struct slab_set *set = &shard->sets[object_class];
-    const struct slab_set_rest *rest = &shard->rests[object_class];
-    const struct size_class *class = &size_classes[object_class];
-    lock_acquire(&set->lock, LOCK_CLASS);
-    size_t slab_bytes = (size_t)set->slab_count * class->slices * SLICE_SIZE;
-    size_t free_blocks = load_relaxed(&set->free_count) + rest->asleep_count;
-    size_t free_bytes = slab_bytes - (size_t)set->used_count * class->size;
-    totals->slab_count += set->slab_count;
-    totals->slab_bytes += slab_bytes;
-    totals->free_bytes += free_bytes;
-    totals->free_blocks += free_blocks;
-    totals->used_blocks += set->used_count;
-    totals->uncarved_bytes += free_bytes - free_blocks * class->size;
-    totals->asleep_bytes += rest->asleep_page_count * memory_page_size();
-    const struct span *carving = set->carving;
-    if (carving && carving->is_zero && !span_has_mark(carving->address, MARK_HUGE)) {
-        uintptr_t carved_end = carving->address + (size_t)carving->carved_count * class->size;
-        totals->untouched_bytes +=
-            span_end(carving) -
-            bits_min(bits_round_up(carved_end, memory_page_size()), span_end(carving));
-    }
-    lock_release(&set->lock, LOCK_CLASS);
-}
-
-void slab_totals_add(struct slab_totals *totals) {
-    slab_set_for_each(add_totals, totals);
-}
-
-void slab_totals_add_class(struct slab_totals *totals, unsigned object_class) {
-    for (unsigned i = 0; i < SHARD_MAX; i++) {
-        struct shard *shard = load_acquire(&slab_shards[i]); /* order pair: shard table */
-        if (shard) {
-            add_totals(shard, object_class, totals);
-        }
-    }
-}
-
-size_t slab_single_count(unsigned object_class) {
-    return is_single(object_class) ? load_relaxed(&slab_levels[object_class].count) : 0;
-}
-
-size_t slab_peak_count(unsigned object_class) {
-    return load_relaxed(&slab_levels[object_class].peak);
-}
-
-size_t slab_total_count(unsigned object_class) {
-    return load_relaxed(&slab_levels[object_class].total);
-}
-
-static void lock_set(struct shard *shard, unsigned object_class, void *context) {
-    (void)context;
-    lock_acquire_unranked(&shard->sets[object_class].lock);
-}
-
-static void unlock_set(struct shard *shard, unsigned object_class, void *context) {
-    (void)context;
-    lock_release_unranked(&shard->sets[object_class].lock);
-}
-
-static void reset_set(struct shard *shard, unsigned object_class, void *context) {
-    (void)context;
-    lock_reset(&shard->sets[object_class].lock);
-}
-
-void slab_fork_prepare(void) {
-    lock_acquire_unranked(&slab_shards_lock); /* no shard appears while the sets are held */
-    lock_acquire_unranked(&slab_purge_lock);  /* and no slab is half asleep */
-    slab_set_for_each(lock_set, NULL);
-}
-
-void slab_fork_parent(void) {
-    slab_set_for_each(unlock_set, NULL);
-    lock_release_unranked(&slab_purge_lock);
-    lock_release_unranked(&slab_shards_lock);
-}
-
-void slab_fork_child(void) {
-    slab_set_for_each(reset_set, NULL);
-    lock_reset(&slab_purge_lock);
-    lock_reset(&slab_shards_lock);
 }

@@ -1,4 +1,4 @@
-/* slab_set.c - see slab_set.h. */
+/* slab_set.c - see slab_set.h; and slabs across fork. */
 #include "objects/slab_set.h"
 
 #include "pages/metadata.h"
@@ -16,6 +16,12 @@ void slab_set_count_new(unsigned object_class) {
     size_t peak = load_relaxed(&level->peak);
     while (count > peak && !compare_exchange_relaxed(&level->peak, &peak, count)) {}
     add_relaxed(&level->total, 1);
+}
+
+void slab_set_free(struct span *slab) {
+    subtract_relaxed(&slab_levels[slab->object_class].count, 1);
+    span_withdraw(slab);
+    purge_free(slab, SPAN_DIRTY);
 }
 
 PRIM_COLD struct shard *slab_set_make_shard(unsigned index) {
@@ -84,4 +90,37 @@ PRIM_COLD void slab_set_count_asleep(const struct span *slab, int32_t sign) {
     uint32_t pages = bits_count(slab->asleep_pages);
     rest->asleep_count += (uint32_t)sign * slab->asleep_count;
     rest->asleep_page_count += (uint32_t)sign * pages;
+}
+
+static void lock_set(struct shard *shard, unsigned object_class, void *context) {
+    (void)context;
+    lock_acquire_unranked(&shard->sets[object_class].lock);
+}
+
+static void unlock_set(struct shard *shard, unsigned object_class, void *context) {
+    (void)context;
+    lock_release_unranked(&shard->sets[object_class].lock);
+}
+
+static void reset_set(struct shard *shard, unsigned object_class, void *context) {
+    (void)context;
+    lock_reset(&shard->sets[object_class].lock);
+}
+
+void slab_fork_prepare(void) {
+    lock_acquire_unranked(&slab_shards_lock); /* no shard appears while the sets are held */
+    lock_acquire_unranked(&slab_purge_lock);  /* and no slab is half asleep */
+    slab_set_for_each(lock_set, NULL);
+}
+
+void slab_fork_parent(void) {
+    slab_set_for_each(unlock_set, NULL);
+    lock_release_unranked(&slab_purge_lock);
+    lock_release_unranked(&slab_shards_lock);
+}
+
+void slab_fork_child(void) {
+    slab_set_for_each(reset_set, NULL);
+    lock_reset(&slab_purge_lock);
+    lock_reset(&slab_shards_lock);
 }

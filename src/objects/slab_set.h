@@ -77,6 +77,12 @@ struct slab_level {
 
 extern PRIM_HIDDEN struct slab_level slab_levels[CLASS_COUNT + 1];
 
+/* Slabs of one block need no lists, no counts and no lock: they come from the page heap and go
+ * back to it with their block. */
+PRIM_INLINE bool slab_set_is_single(unsigned object_class) {
+    return size_classes[object_class].capacity == 1;
+}
+
 /* A new slab of the class. */
 void slab_set_count_new(unsigned object_class);
 
@@ -208,10 +214,6 @@ PRIM_INLINE bool slab_set_retire(struct slab_set *set, struct span *slab) {
 }
 
 /* Gives a slab that is in no set anymore to the page heap. */
-PRIM_INLINE void slab_set_free(struct span *slab) {
-    subtract_relaxed(&slab_levels[slab->object_class].count, 1);
-    span_withdraw(slab);
-    purge_free(slab, SPAN_DIRTY);
-}
+void slab_set_free(struct span *slab);
 
 #endif
