@@ -94,3 +94,16 @@ pub struct PreloadArguments {
     #[arg(long)]
     pub force: bool,
 }
+
+/// Where names of functions come from.
+#[derive(Args)]
+pub struct SymbolArguments {
+    /// Look for separate debug files below DIR as well, which is laid out as /usr/lib/debug
+    #[arg(long, value_name = "DIR", value_parser = directory)]
+    pub debug_directory: Option<PathBuf>,
+}
+
+fn directory(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    path.is_dir().then_some(path).ok_or_else(|| "is no directory".to_owned())
+}

@@ -67,6 +67,74 @@ fn a_programs_memory_is_laid_to_the_functions_that_hold_it() {
     tool().arg("diff").args([&kept, &written]).assert().success().stdout(contains("+0 B").not());
 }
 
+/// Puts the debug information of a program where a distribution would put it; returns its place.
+fn separate(program: &Path, directory: &Path) -> PathBuf {
+    let notes = Command::new("readelf").arg("-n").arg(program).output().unwrap();
+    let notes = String::from_utf8(notes.stdout).unwrap();
+    let (_, id) = notes.split_once("Build ID: ").expect("the linker gives build IDs");
+    let (first, rest) = id.split_whitespace().next().unwrap().split_at(2);
+    let folder = directory.join(".build-id").join(first);
+    fs::create_dir_all(&folder).unwrap();
+    let target = folder.join(format!("{rest}.debug"));
+    let mut copy = Command::new("objcopy");
+    copy.arg("--only-keep-debug").arg(program).arg(&target);
+    assert!(copy.status().unwrap().success());
+    target
+}
+
+#[test]
+fn a_program_that_is_gone_has_names_by_its_debug_file() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let [program, kept] = ["gone", "gone.pb.gz"].map(|name| FILES.join(name));
+    // The second one's code has other addresses than places in the file.
+    for layout in ["-Wl,-z,separate-code", "-Wl,-Ttext-segment=0x12340000"] {
+        compile("holder.c", "gone", &["-O1", "-g", "-Wl,--build-id", "-no-pie", layout]);
+        let directory = FILES.join("debug");
+        let debug_file = separate(&program, &directory);
+        let mut run = profile(&library, &["--keep", kept.to_str().unwrap(), "--"]);
+        run.arg(&program).assert().code(3);
+        fs::remove_file(&program).unwrap();
+        let report = || {
+            let mut report = tool();
+            report.args(["report", "--debug-directory"]).arg(&directory).arg(&kept).assert()
+        };
+        report().success().stdout(
+            contains("cache_entry")
+                .and(contains("holder.c:"))
+                .and(contains("cannot be read").not()),
+        );
+        let mut without = tool();
+        without.arg("report").arg(&kept).assert().success().stdout(
+            contains("cache_entry")
+                .not()
+                .and(contains("gone cannot be read, and there is no debug")),
+        );
+        // What another file left there is not taken for this one's.
+        fs::copy(&*PROGRAM, &debug_file).unwrap();
+        report().success().stdout(contains("there is no debug file of build ID"));
+    }
+    let mut report = tool();
+    report.args(["report", "--debug-directory", "/no/such"]).arg(&kept);
+    report.assert().failure().stderr(contains("/no/such").and(contains("is no directory")));
+}
+
+#[test]
+fn a_stripped_program_has_names_by_its_debug_file() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let program = compile("holder.c", "stripped", &["-O1", "-g", "-Wl,--build-id"]);
+    let directory = FILES.join("stripped-debug");
+    separate(&program, &directory);
+    assert!(Command::new("strip").arg(&program).status().unwrap().success());
+    let mut run = profile(&library, &["--debug-directory", directory.to_str().unwrap(), "--"]);
+    let named = contains("cache_entry").and(contains("holder.c:"));
+    run.arg(&program).assert().code(3).stderr(named);
+    profile(&library, &["--"]).arg(&program).assert().code(3).stderr(contains("cache_entry").not());
+}
+
 #[test]
 fn a_program_without_a_profile_is_told() {
     let assert = tool().args(["profile", "--", "true"]).assert().code(125);

@@ -6,15 +6,15 @@ use std::rc::Rc;
 
 use super::model::{Frame, Location, Mapping, Profile, base_name};
 use crate::allocators::is_allocator_library;
-use crate::symbols::{CodeFrame, Object, Objects};
+use crate::symbols::{CodeFrame, MappedCode, Object, Objects};
 
 /// Names of an allocator that is linked into the program.
 const LINKED_ALLOCATORS: [&str; 3] = ["_rjem_", "je_", "tcmalloc::"];
 
 /// Fills in what can be found, and returns what the reader must know of the rest. What an allocator
 /// has recorded of its own frames, as jemalloc does, is left out.
-pub fn symbolise(profile: &mut Profile) -> Vec<String> {
-    let mut objects = Objects::default();
+pub fn symbolise(profile: &mut Profile, debug_directory: Option<&Path>) -> Vec<String> {
+    let mut objects = Objects::with_debug_directory(debug_directory);
     let mut troubles = BTreeSet::new();
     let found: Vec<Option<Rc<Object>>> = profile
         .mappings
@@ -50,22 +50,29 @@ fn open(
     if !path.starts_with('/') {
         return None;
     }
-    let Some(object) = objects.get(&path.into()) else {
-        troubles.insert(format!("{path} cannot be read, so its functions have no names."));
-        return None;
-    };
-    let is_same = match &object.build_id {
+    let object = objects.get(&path.into());
+    let is_same = object.as_ref().is_some_and(|object| match &object.build_id {
         Some(id) if !mapping.build_id.is_empty() => **id == *mapping.build_id,
         _ => true,
-    };
-    if !is_same {
-        troubles.insert(format!(
-            "{path} is not the file that was profiled (another build ID), so its functions have \
-             no names."
-        ));
-        return None;
+    });
+    if is_same {
+        return object;
     }
-    Some(object)
+    let code =
+        MappedCode { offset: mapping.offset, size: mapping.limit.wrapping_sub(mapping.start) };
+    let stand_in = objects.get_by_build_id(path, &mapping.build_id, &code);
+    if stand_in.is_none() {
+        let trouble = match object {
+            Some(_) => "is not the file that was profiled (another build ID)",
+            None => "cannot be read",
+        };
+        let nor = match &*mapping.build_id {
+            "" => String::new(),
+            id => format!(", and there is no debug file of build ID {id}"),
+        };
+        troubles.insert(format!("{path} {trouble}{nor}, so its functions have no names."));
+    }
+    stand_in
 }
 
 fn frames(address: u64, mapping: Option<&Mapping>, object: Option<&Object>) -> Vec<Frame> {
@@ -102,7 +109,7 @@ mod tests {
         let mut profile = Profile::new(vec![bytes]);
         profile.mappings.push(mapping);
         profile.locations.push(Location { address, mapping: Some(0), frames: vec![] });
-        let troubles = symbolise(&mut profile);
+        let troubles = symbolise(&mut profile, None);
         (profile, troubles)
     }
 
@@ -136,7 +143,7 @@ mod tests {
         for stack in [vec![0, 1, 2, 3], vec![2, 0, 3], vec![0, 1]] {
             profile.push(stack, [1], super::super::model::Labels::default());
         }
-        symbolise(&mut profile);
+        symbolise(&mut profile, None);
         let stacks: Vec<&[u32]> = profile.samples().map(|sample| sample.stack).collect();
         assert_eq!(stacks, [&[2, 3][..], &[2, 0, 3], &[1]]);
     }
@@ -147,8 +154,10 @@ mod tests {
         let (profile, troubles) = at(gone, 0x2000);
         assert_eq!(&*profile.locations[0].frames[0].function, "(in libgone.so)");
         assert!(troubles[0].starts_with("/no/such/libgone.so cannot be read"), "{troubles:?}");
+        assert!(troubles[0].contains("read, so its functions"), "{troubles:?}");
         let changed = Mapping { build_id: "00ff".into(), ..own_file() };
         let (_, troubles) = at(changed, 0x2000);
         assert!(troubles[0].contains("another build ID"));
+        assert!(troubles[0].contains("no debug file of build ID 00ff"), "{troubles:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use addr2line::Loader;
 use object::{Object as _, ObjectSection as _};
 
-use super::debug_files;
+use super::debug_files::DebugFiles;
 use super::names::readable;
 use super::objects::bytes_of;
 
@@ -23,14 +23,14 @@ pub struct Lines {
 }
 
 impl Lines {
-    pub fn open(path: &Path) -> Option<Lines> {
+    pub fn open(path: &Path, debug_files: &DebugFiles) -> Option<Lines> {
         let object = object::File::parse(bytes_of(path)?).ok()?;
         let source: PathBuf = match has_debug_information(&object) {
             true => path.to_owned(),
-            false => debug_files::of(&object, path)?,
+            false => debug_files.of(&object, path)?,
         };
         let debug = object::File::parse(bytes_of(&source)?).ok()?;
-        let common = debug_files::common_part(&debug, &source);
+        let common = debug_files.common_part(&debug, &source);
         Loader::new_with_sup(&source, common).ok().map(|loader| Lines { loader })
     }
 

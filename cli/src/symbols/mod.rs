@@ -1,7 +1,7 @@
 //! From addresses to what people call them.
 //!
 //!   objects.rs      ELF files: functions, segments, what lies where
-//!   debug_files.rs  where the debug information of a stripped file lies
+//!   debug_files.rs  where debug information lies apart from its file
 //!   lines.rs        source lines and inlined calls
 //!   names.rs        names as people write them, and short ones
 //!   roles.rs        which functions belong to an allocator, and which only pass on
@@ -14,5 +14,5 @@ mod roles;
 
 pub use lines::CodeFrame;
 pub use names::{readable, short};
-pub use objects::{Object, Objects};
+pub use objects::{MappedCode, Object, Objects};
 pub use roles::{Role, is_wrapper};

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use memmap2::Mmap;
 use object::{Object as _, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use super::debug_files;
+use super::debug_files::{DebugFiles, build_id};
 use super::lines::{CodeFrame, Lines};
 use super::names::readable;
 use super::roles::{Role, role_of_name};
@@ -28,6 +28,9 @@ struct Segment {
     address: u64,
 }
 
+/// The smallest that a mapping begins at.
+const PAGE: u64 = 4096;
+
 /// A section's place in the file's own addresses, and its bytes.
 pub type Section = (std::ops::Range<u64>, &'static [u8]);
 
@@ -44,53 +47,92 @@ pub struct Object {
     pub eh_frame_hdr: Option<Section>,
     /// In hexadecimal digits.
     pub build_id: Option<String>,
+    debug_files: DebugFiles,
     lines: OnceCell<Option<Lines>>,
 }
 
 /// The files that have been looked at.
 #[derive(Default)]
 pub struct Objects {
+    debug_files: DebugFiles,
     known: HashMap<Rc<str>, Option<Rc<Object>>>,
 }
 
+/// The executable pages of a file, as a process had them mapped.
+pub struct MappedCode {
+    pub offset: u64,
+    pub size: u64,
+}
+
 impl Objects {
+    /// Debug files are looked for below this directory, too.
+    pub fn with_debug_directory(directory: Option<&Path>) -> Objects {
+        Objects { debug_files: DebugFiles::with(directory), known: HashMap::new() }
+    }
+
     pub fn get(&mut self, path: &Rc<str>) -> Option<Rc<Object>> {
-        self.known.entry(path.clone()).or_insert_with(|| Object::read(path).map(Rc::new)).clone()
+        let debug_files = &self.debug_files;
+        let read = || Object::read(path, debug_files).map(Rc::new);
+        self.known.entry(path.clone()).or_insert_with(read).clone()
+    }
+
+    /// The debug file of a file that is gone. It has the addresses of what was in that, but not the
+    /// places in the file, so that only code can be found that was mapped as a whole.
+    pub fn get_by_build_id(&self, path: &str, id: &str, code: &MappedCode) -> Option<Rc<Object>> {
+        let debug_path = self.debug_files.by_build_id(id)?;
+        let file = object::File::parse(bytes_of(&debug_path)?).ok()?;
+        let address = file.segments().find_map(|segment| {
+            let begin = segment.address() & !(PAGE - 1);
+            let end = (segment.address() + segment.size()).next_multiple_of(PAGE);
+            (segment.permissions().executable() && end - begin == code.size).then_some(begin)
+        })?;
+        let segments = vec![Segment { offset: code.offset, size: code.size, address }];
+        let object = Object::new(Path::new(path), debug_path, &file, segments, &self.debug_files)?;
+        (object.build_id.as_deref() == Some(id)).then(|| Rc::new(object))
     }
 }
 
 impl Object {
-    fn read(path: &str) -> Option<Object> {
-        let bytes = bytes_of(Path::new(path))?;
-        let file = object::File::parse(bytes).ok()?;
-        let mut functions = functions_of(&file);
+    fn read(path: &str, debug_files: &DebugFiles) -> Option<Object> {
+        let path = Path::new(path);
+        let file = object::File::parse(bytes_of(path)?).ok()?;
+        let segments = file.segments().map(|segment| {
+            let (offset, size) = segment.file_range();
+            Segment { offset, size, address: segment.address() }
+        });
+        Object::new(path, path.to_owned(), &file, segments.collect(), debug_files)
+    }
+
+    /// What is called `name`, from the file that lies at `path`.
+    fn new(
+        name: &Path,
+        path: PathBuf,
+        file: &object::File<'static>,
+        segments: Vec<Segment>,
+        debug_files: &DebugFiles,
+    ) -> Option<Object> {
+        let mut functions = functions_of(file);
         if file.symbols().next().is_none() {
-            if let Some(debug) = debug_files::of(&file, Path::new(path)).and_then(|p| bytes_of(&p))
-            {
+            if let Some(debug) = debug_files.of(file, &path).and_then(|p| bytes_of(&p)) {
                 functions.extend(object::File::parse(debug).iter().flat_map(functions_of));
             }
         }
         functions.sort_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
         functions.dedup_by_key(|function| function.start);
-        let segments: Vec<Segment> = file
-            .segments()
-            .map(|segment| {
-                let (offset, size) = segment.file_range();
-                Segment { offset, size, address: segment.address() }
-            })
-            .collect();
-        let name = Path::new(path).file_name()?.to_string_lossy();
+        let is_allocator = is_allocator_library(name);
+        let name = name.file_name()?.to_string_lossy();
         Some(Object {
-            path: PathBuf::from(path),
-            is_allocator: is_allocator_library(Path::new(path)),
+            path,
+            is_allocator,
             is_libc: name.starts_with("libc.so") || name.starts_with("libc-2"),
             base: segments.iter().map(|segment| segment.address).min().unwrap_or(0),
             segments,
             functions,
-            text: section(&file, ".text"),
-            eh_frame: section(&file, ".eh_frame"),
-            eh_frame_hdr: section(&file, ".eh_frame_hdr"),
-            build_id: debug_files::build_id(&file),
+            text: section(file, ".text"),
+            eh_frame: section(file, ".eh_frame"),
+            eh_frame_hdr: section(file, ".eh_frame_hdr"),
+            build_id: build_id(file),
+            debug_files: debug_files.clone(),
             lines: OnceCell::new(),
         })
     }
@@ -99,7 +141,7 @@ impl Object {
     pub fn address_of_offset(&self, offset: u64) -> Option<u64> {
         // A mapping begins at a page, which may be before the segment itself.
         let segment = self.segments.iter().find(|segment| {
-            let first = segment.offset & !0xfff;
+            let first = segment.offset & !(PAGE - 1);
             (first..segment.offset + segment.size).contains(&offset)
         })?;
         Some((segment.address + offset).wrapping_sub(segment.offset))
@@ -169,7 +211,7 @@ impl Object {
     }
 
     fn lines(&self) -> Option<&Lines> {
-        self.lines.get_or_init(|| Lines::open(&self.path)).as_ref()
+        self.lines.get_or_init(|| Lines::open(&self.path, &self.debug_files)).as_ref()
     }
 }
 
@@ -222,7 +264,7 @@ mod tests {
     #[test]
     fn code_without_a_name_beside_malloc_is_mallocs() {
         let path: Rc<str> = std::env::current_exe().unwrap().to_str().unwrap().into();
-        let mut object = Object::read(&path).unwrap();
+        let mut object = Object::read(&path, &DebugFiles::default()).unwrap();
         let function = |start, end, name: &str| Function { start, end, name: name.into() };
         object.functions =
             vec![function(10, 20, "strtol"), function(30, 40, "malloc"), function(50, 60, "a64l")];

@@ -10,7 +10,7 @@ use super::profile_options::{Heading, PageArguments, Shown, keep_output_free};
 use super::report_files::{check_writable, shell_text, width_of};
 use super::run::run_with;
 use super::temporary::TemporaryDirectory;
-use crate::arguments::ProgramArguments;
+use crate::arguments::{ProgramArguments, SymbolArguments};
 use crate::output::profile as output;
 use crate::profile::{self, Kind, Stacks};
 
@@ -63,6 +63,9 @@ pub struct LeaksArguments {
 
     #[command(flatten)]
     page: PageArguments,
+
+    #[command(flatten)]
+    symbols: SymbolArguments,
 
     #[command(flatten)]
     program: ProgramArguments,
@@ -153,7 +156,8 @@ fn report(arguments: &LeaksArguments, file: &Path, pid: u64) -> Result<i64> {
              it has written none itself, or before"
         );
     }
-    let remarks = profile::symbolise(&mut profile);
+    let debug_directory = arguments.symbols.debug_directory.as_deref();
+    let remarks = profile::symbolise(&mut profile, debug_directory);
     let series = profile::series(&profile);
     let shown = Shown { profile, series, remarks };
     let stacks = Stacks::new(&shown.profile);

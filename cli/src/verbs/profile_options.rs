@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::arguments::SymbolArguments;
 use crate::output::Host;
 use crate::output::profile as output;
 use crate::profile::{self, Kind, Profile, Sample, Series, Sites, Stacks, View};
@@ -33,6 +34,9 @@ pub struct ShownArguments {
     /// Only what was allocated under this tag
     #[arg(long, value_name = "NAME")]
     pub tag: Option<String>,
+
+    #[command(flatten)]
+    pub symbols: SymbolArguments,
 }
 
 #[derive(Args)]
@@ -143,7 +147,7 @@ impl ShownArguments {
                 keep(&mut profile, what, wanted)?;
             }
         }
-        let remarks = profile::symbolise(&mut profile);
+        let remarks = profile::symbolise(&mut profile, self.symbols.debug_directory.as_deref());
         Ok(Shown { profile, series, remarks })
     }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 
+use crate::arguments::SymbolArguments;
 use crate::profile::base_name;
 use crate::symbols::Objects;
 
@@ -21,10 +22,13 @@ library's reports write them, and backtrace_symbols of the C library.";
 /// Put functions and lines to the addresses in reports that come on standard input
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct SymbolizeArguments {}
+pub struct SymbolizeArguments {
+    #[command(flatten)]
+    symbols: SymbolArguments,
+}
 
-pub fn run(_: &SymbolizeArguments) -> Result<ExitCode> {
-    let mut objects = Objects::default();
+pub fn run(arguments: &SymbolizeArguments) -> Result<ExitCode> {
+    let mut objects = Objects::with_debug_directory(arguments.symbols.debug_directory.as_deref());
     let mut input = io::stdin().lock();
     let mut output = io::stdout().lock();
     let mut line = Vec::new();
