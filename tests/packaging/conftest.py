@@ -14,7 +14,7 @@ FIXTURES = pathlib.Path(__file__).parent / "fixtures"
 def run(*command, cwd=ROOT, **environment):
     """The standard output of a command; whatever it printed is in the failure."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, env=os.environ | environment, text=True, timeout=300,
+    done = subprocess.run(words, cwd=cwd, env=os.environ | environment, text=True, timeout=900,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode != 0:
         pytest.fail(f"{' '.join(words)}\nexit {done.returncode}\n{done.stdout}{done.stderr}",

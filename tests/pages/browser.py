@@ -39,7 +39,7 @@ class Browser:
                 f"--window-size={size[0]},{size[1]}", "--enable-logging=stderr", *options,
                 pathlib.Path(page).as_uri(),
             ]
-            done = subprocess.run(command, text=True, timeout=240, stdin=subprocess.DEVNULL,
+            done = subprocess.run(command, text=True, timeout=600, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert done.returncode == 0, done.stderr
         said = CONSOLE.findall(done.stderr)

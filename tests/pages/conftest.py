@@ -24,7 +24,7 @@ def primalloc():
     library = built(ROOT / "build/lib/libprimalloc.so")
 
     def run(*words, status=0):
-        done = subprocess.run([str(tool), *(str(word) for word in words)], text=True, timeout=120,
+        done = subprocess.run([str(tool), *(str(word) for word in words)], text=True, timeout=600,
                               env=os.environ | {"PRIMALLOC_LIBRARY": str(library)},
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE)
@@ -44,7 +44,7 @@ def pages(primalloc, tmp_path_factory) -> pathlib.Path:
         ["objcopy", f"--redefine-sym=named_like_markup={MARKUP}", object_file],
         ["gcc", "-pthread", "-o", program, object_file],
     ):
-        subprocess.run([str(word) for word in command], check=True, timeout=120)
+        subprocess.run([str(word) for word in command], check=True, timeout=600)
     before, after = directory / "before.pb.gz", directory / "after.pb.gz"
     page = {verb: f"--html={directory / verb}.html"
             for verb in ("profile", "report", "leaks", "diff")}

@@ -22,6 +22,8 @@ NEUTRAL_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "GIT_CONFIG_NOSYSTEM": "1",
 }
+# What time limits are multiplied by: they are for hangs, not for machines that are slow or busy.
+PATIENCE = int(os.environ.get("PRIM_TEST_PATIENCE", "1"))
 INHERITED = ("PATH", "HOME", "TMPDIR", "USER")
 
 
@@ -81,12 +83,12 @@ class Harness:
                 env=self.environment() if environment is None else environment,
                 cwd=directory or self.directory,
                 capture_output=True,
-                timeout=timeout,
+                timeout=timeout * PATIENCE,
                 check=False,
                 **options,
             )
         except subprocess.TimeoutExpired:
-            pytest.fail(f"{command} did not end within {timeout} s: deadlock?")
+            pytest.fail(f"{command} did not end within {timeout * PATIENCE} s: deadlock?")
         if check and result.returncode != 0:
             pytest.fail(f"{command} ended with {result.returncode}\n"
                         f"{result.stdout[-2000:].decode(errors='replace')}\n"
