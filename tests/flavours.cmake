@@ -43,7 +43,7 @@ set(PRIMALLOC_KIND_prefixed_checked_DEFINITIONS PRIM_TEST_PREFIXED)
 # the library: take them whole.
 set(PRIMALLOC_KIND_prefixed_checked_LIBRARIES -Wl,--whole-archive primalloc_prefixed_checked
     -Wl,--no-whole-archive cmocka)
-set(PRIMALLOC_KIND_tsan_DEFINITIONS PRIM_TEST_PREFIXED)
+set(PRIMALLOC_KIND_tsan_DEFINITIONS PRIM_TEST_PREFIXED PRIM_TEST_TSAN)
 set(PRIMALLOC_KIND_tsan_LIBRARIES -Wl,--whole-archive primalloc_prefixed_tsan
     -Wl,--no-whole-archive cmocka)
 set(PRIMALLOC_KIND_tsan_OPTIONS -fsanitize=thread)

@@ -143,7 +143,7 @@ static void test_threads_at_work_and_at_their_end(void **state) {
     pthread_key_delete(key);
 }
 
-#ifndef __SANITIZE_THREAD__
+#ifndef PRIM_TEST_TSAN
 /* Memory runs out, and the parts are what there is: all allocations succeed until they are gone. */
 static void test_forced_when_memory_runs_out(void **state) {
     (void)state;
@@ -210,7 +210,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_portions),
         cmocka_unit_test(test_threads_at_work_and_at_their_end),
-#ifndef __SANITIZE_THREAD__
+#ifndef PRIM_TEST_TSAN
         cmocka_unit_test(test_forced_when_memory_runs_out),
         cmocka_unit_test(test_forced_frees_small_blocks),
 #endif
