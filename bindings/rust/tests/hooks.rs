@@ -54,7 +54,7 @@ unsafe impl Hooks for Watching {
 
     unsafe fn on_release(&self, block: *mut u8, call: &HookCall) {
         let usable = unsafe { primalloc::usable_size(block) };
-        if usable >= SIZE && usable < 3 * SIZE {
+        if (SIZE..3 * SIZE).contains(&usable) {
             assert!(!call.caller().is_null());
             self.released.fetch_add(1, Relaxed);
         }
