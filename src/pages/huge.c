@@ -13,6 +13,7 @@
 
 enum {
     GROWTH_UNASKED = 2 << 20, /* mapped: until then the system's setting does not matter */
+    HEAP_MIN = 8 << 20,       /* mapped: in less, the unused end of a huge page is too much */
     PAGE_SIZE_MAX = 4096,     /* with greater pages a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
@@ -152,7 +153,8 @@ static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end
 void huge_consider_small(const struct span *span, uintptr_t clean_end) {
     uintptr_t start = bits_round_up(span->address, HUGE_SIZE);
     if (PRIM_UNLIKELY(start < span_end(span)) && start + HUGE_SIZE <= clean_end &&
-        options.thp == THP_AUTO) {
+        options.thp == THP_AUTO &&
+        load_relaxed(&page_heap.mapped_slices) >= HEAP_MIN / SLICE_SIZE) {
         consider(&of_small, start, start + HUGE_SIZE);
     }
 }

@@ -44,7 +44,16 @@ static void grow_heap(void) {
     touch(span);
 }
 
-/* A small heap has had no dense range yet. */
+/* Whatever is dense there: half of a huge page is much of a small heap. */
+static void test_small_heap_gets_none(void **state) {
+    (void)state;
+    for (int i = 0; i < 7 * BLOCK / 2; i++) {
+        touch(take(1));
+    }
+    assert_int_equal(load_relaxed(&huge_asked_bytes), 0);
+}
+
+/* No range of large blocks was dense yet. */
 static void test_first_range_gets_none(void **state) {
     (void)state;
     struct span *span = take(BLOCK + BLOCK / 4);
@@ -136,6 +145,7 @@ int main(void) {
     options.purge = 0;
     options.moves = 1;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_heap_gets_none),
         cmocka_unit_test(test_first_range_gets_none),
         cmocka_unit_test(test_dense_use_earns_them),
         cmocka_unit_test(test_sparse_use_does_not),
