@@ -53,7 +53,8 @@ PRIM_INLINE size_t bits_clamp(size_t value, size_t low, size_t high) {
 PRIM_INLINE bool bits_count_up(int32_t *counter) {
     bool is_negative;
 #if defined(__x86_64__)
-    __asm__("addl $1, %0" : "+m"(*counter), "=@ccs"(is_negative));
+    int32_t *changed = counter; /* so that linters see it */
+    __asm__("addl $1, %0" : "+m"(*changed), "=@ccs"(is_negative));
 #else
     *counter = (int32_t)((uint32_t)*counter + 1);
     is_negative = *counter < 0;

@@ -168,7 +168,7 @@ static PRIM_COLD bool is_due(struct thread_cache *cache, unsigned object_class) 
 /* A generator for the calling thread: that of its cache, or one for this throw alone. */
 static uint64_t *generator(struct thread_cache *cache, uint64_t *own) {
     static _Atomic uint64_t throws; /* (atomic: counter) */
-    if (cache && cache->sampler) {
+    if (cache && cache->is_sampling) {
         return &cache->sampler->random;
     }
     *own = (uintptr_t)own + (add_relaxed(&throws, 1) << 32);
