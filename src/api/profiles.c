@@ -19,7 +19,7 @@ static void complain(const char *wrong, size_t length) {
     struct print out = print_to(line, sizeof line - 1);
     print_text(&out, "primalloc: PRIMALLOC_PROFILE does not take '");
     print_bytes(&out, wrong, length < 64 ? length : 64);
-    print_text(&out, "': PATH,rate=SIZE,bytes=SIZE,seconds=N,signal=NAME,peak\n");
+    print_text(&out, "': PATH,rate=SIZE,budget=PERCENT,bytes=SIZE,seconds=N,signal=NAME,peak\n");
     process_write_error(line, out.length);
 }
 

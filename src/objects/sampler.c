@@ -5,7 +5,9 @@
 
 #include "objects/arena.h"
 #include "objects/large.h"
+#include "objects/sampling_budget.h"
 #include "objects/thread_cache.h"
+#include "os/machine.h"
 
 _Atomic unsigned sampler_round;
 _Atomic size_t sampler_size_max;
@@ -13,6 +15,9 @@ _Atomic size_t sampler_size_max;
 static _Atomic(struct sampler_user *) users[SAMPLER_USERS_MAX]; /* (atomic: sampler) */
 static _Atomic unsigned user_count;         /* (atomic: hint) behind the last user */
 static _Atomic(struct arena *) block_arena; /* (atomic: sampler) */
+static _Atomic unsigned budgeted; /* (atomic: hint) a bit for each user who has a budget */
+static _Atomic unsigned told;     /* (atomic: hint) a bit for each user who does more than place */
+static struct sampling_budget budget;
 
 uint64_t sampler_random(uint64_t *state) {
     uint64_t mixed = *state += 0x9e3779b97f4a7c15u;
@@ -75,75 +80,68 @@ static struct sampler_user *user_at(unsigned index) {
     return load_acquire(&users[index]); /* order pair: sampler user */
 }
 
+/* Whether one of these users has a budget. */
+static bool is_budgeted(unsigned mask) {
+    return mask & load_relaxed(&budgeted);
+}
+
 static size_t greatest_wanted(const struct sampler_user *user) {
     return user->size_max ? user->size_max : SIZE_MAX;
 }
 
 /* 0 if the user does not want such a size, or there is none. */
-static size_t interval_of(unsigned index, size_t counted_size) {
+static double interval_of(unsigned index, size_t counted_size, unsigned stretch) {
     struct sampler_user *user = user_at(index);
-    bool is_wanted = user && counted_size <= greatest_wanted(user);
-    return is_wanted ? load_relaxed(&user->interval) : 0;
-}
-
-static PRIM_COLD void find_size_max(void) {
-    size_t most = 0;
-    for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
-        if (interval_of(i, 0)) {
-            most = bits_max(most, greatest_wanted(load_relaxed(&users[i])));
-        }
+    if (!user || counted_size > greatest_wanted(user)) {
+        return 0;
     }
-    store_relaxed(&sampler_size_max, most);
+    stretch = is_budgeted(1u << index) ? stretch : 0;
+    return (double)load_relaxed(&user->interval) * (double)(1u << stretch);
 }
 
-/* The mean of the users from this one on. */
-static PRIM_COLD double mean_from(unsigned index, size_t counted_size) {
+PRIM_COLD unsigned sampler_stretch(size_t counted_size) {
+    struct sampling_group *group = sampling_budget_group(&budget, counted_size);
+    bool is_stretched = load_relaxed(&group->stretch) != 0;
+    return is_stretched ? sampling_budget_stretch(&budget, group, machine_ticks()) : 0;
+}
+
+PRIM_COLD double sampler_mean(unsigned index, size_t counted_size, unsigned stretch) {
     double rate = 0;
     for (; index < load_relaxed(&user_count); index++) {
-        size_t interval = interval_of(index, counted_size);
-        rate += interval ? 1 / (double)interval : 0;
+        double interval = interval_of(index, counted_size, stretch);
+        rate += interval > 0 ? 1 / interval : 0;
     }
     return rate > 0 ? 1 / rate : 0;
 }
 
-PRIM_COLD double sampler_mean(size_t counted_size) {
-    return mean_from(0, counted_size);
-}
-
 /* 1 - exp(-x) lies between x - x^2 / 2 and x, which mostly decides. */
-PRIM_COLD bool sampler_chooses(uint64_t *random, size_t counted_size) {
-    double mean = sampler_mean(counted_size);
+PRIM_COLD bool sampler_chooses(uint64_t *random, struct sample *sample) {
+    size_t size = sample->counted_size;
+    sample->stretch = sampler_stretch(size);
+    double mean = sampler_mean(0, size, sample->stretch);
     if (mean == 0) {
         return false;
     }
-    double x = (double)counted_size / mean;
+    double x = (double)size / mean;
     double thrown = throw_unit(random);
-    return thrown <= x &&
-           (thrown <= x - x * x / 2 || thrown <= sampler_probability(counted_size, mean));
-}
-
-PRIM_COLD bool sampler_keeps(uint64_t *random, size_t counted_size) {
-    double mean = sampler_mean(counted_size);
-    double least = sampler_mean(0);
-    return mean == least ||
-           (mean > 0 && throw_unit(random) * sampler_probability(counted_size, least) <=
-                            sampler_probability(counted_size, mean));
+    return thrown <= x && (thrown <= x - x * x / 2 || thrown <= sampler_probability(size, mean));
 }
 
 /* Somebody is known to be hit: one bit for each who is. The first user is, with its own probability
  * in proportion to that of anybody; once there is one, the others are as likely as ever. */
-static PRIM_COLD unsigned choose_users(uint64_t *random, size_t counted_size) {
+static PRIM_COLD unsigned choose_users(uint64_t *random, const struct sample *sample) {
+    size_t size = sample->counted_size;
     unsigned chosen = 0;
     for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
-        size_t interval = interval_of(i, counted_size);
-        if (interval) {
-            double mean = mean_from(i, counted_size);
-            bool is_last = mean > (double)interval / 1.0000001;
+        double interval = interval_of(i, size, sample->stretch);
+        if (interval > 0) {
+            double mean = sampler_mean(i, size, sample->stretch);
+            bool is_last = mean > interval / 1.0000001;
             if (is_last && !chosen) {
                 return 1u << i; /* somebody is hit, so this one is */
             }
-            double p = sampler_probability(counted_size, (double)interval);
-            double any = chosen ? 1 : sampler_probability(counted_size, mean);
+            double p = sampler_probability(size, interval);
+            double any = chosen ? 1 : sampler_probability(size, mean);
             chosen |= (unsigned)(throw_unit(random) * any <= p) << i;
         }
     }
@@ -165,24 +163,23 @@ static void *place(unsigned chosen, const struct sample *sample) {
     return NULL;
 }
 
-static bool is_anybody_told(unsigned chosen) {
+static PRIM_COLD void begin(unsigned chosen, void *block, struct sample *sample) {
     for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
         struct sampler_user *user = chosen_user(chosen, i);
-        if (user && user->begin) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void begin(unsigned chosen, void *block, struct sample *sample) {
-    for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
-        struct sampler_user *user = chosen_user(chosen, i);
-        size_t interval = user && user->begin ? load_relaxed(&user->interval) : 0;
-        if (interval) {
-            sample->weight = 1 / sampler_probability(sample->counted_size, (double)interval);
+        double interval = interval_of(i, sample->counted_size, sample->stretch);
+        if (user && user->begin && interval > 0) {
+            sample->weight = 1 / sampler_probability(sample->counted_size, interval);
             user->begin(block, sample);
         }
+    }
+}
+
+/* If it was for somebody who has a budget. */
+static PRIM_COLD void pay(unsigned chosen, size_t counted_size, uint64_t start) {
+    if (is_budgeted(chosen)) {
+        uint64_t now = machine_ticks();
+        struct sampling_group *group = sampling_budget_group(&budget, counted_size);
+        sampling_budget_pay(&budget, group, now, now - start);
     }
 }
 
@@ -199,25 +196,29 @@ static void *allocate_known(const struct sample *sample) {
     return block;
 }
 
-PRIM_COLD void *sampler_allocate(uint64_t *random, struct sample sample) {
-    unsigned chosen = choose_users(random, sample.counted_size);
-    void *block = place(chosen, &sample);
-    if (!block && is_anybody_told(chosen)) {
-        block = allocate_known(&sample);
+PRIM_COLD void *sampler_allocate(uint64_t *random, struct sample *sample) {
+    uint64_t start = machine_ticks();
+    unsigned chosen = choose_users(random, sample);
+    void *block = place(chosen, sample);
+    if (!block && (chosen & load_relaxed(&told))) {
+        block = allocate_known(sample);
     }
     if (block) {
-        begin(chosen, block, &sample);
+        begin(chosen, block, sample);
     }
+    pay(chosen, sample->counted_size, start);
     return block;
 }
 
-PRIM_COLD void sampler_begin_large(uint64_t *random, void *block, struct sample sample) {
-    unsigned chosen = choose_users(random, sample.counted_size);
-    if (is_anybody_told(chosen)) {
+PRIM_COLD void sampler_begin_large(uint64_t *random, void *block, struct sample *sample) {
+    uint64_t start = machine_ticks();
+    unsigned chosen = choose_users(random, sample);
+    if (chosen & load_relaxed(&told)) {
         if (span_class_of(block) == CLASS_LARGE) {
             span_of_block(block)->is_sampled = true;
         }
-        begin(chosen, block, &sample);
+        begin(chosen, block, sample);
+        pay(chosen, sample->counted_size, start);
     }
 }
 
@@ -276,10 +277,32 @@ static bool make_arena(void) {
     return arena != NULL;
 }
 
+/* Sums up what the users are. There is one account for all who have a budget: together they may
+ * spend what they may spend alone. */
+static void sum_up_users(void) {
+    unsigned tells = 0;
+    unsigned budgets = 0;
+    unsigned share = 0;
+    size_t most = 0;
+    for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
+        struct sampler_user *user = user_at(i);
+        if (user && load_relaxed(&user->interval)) {
+            tells |= (unsigned)(user->begin != NULL) << i;
+            budgets |= (unsigned)(user->budget != 0) << i;
+            share += user->budget;
+            most = bits_max(most, greatest_wanted(user));
+        }
+    }
+    store_relaxed(&sampler_size_max, most);
+    store_relaxed(&told, tells);
+    store_relaxed(&budgeted, budgets);
+    sampling_budget_reset(&budget, share * 1e-6);
+}
+
 /* Rounds are never 0 again. */
 static PRIM_COLD void change(struct sampler_user *user, size_t interval) {
     store_relaxed(&user->interval, interval);
-    find_size_max();
+    sum_up_users();
     if (add_relaxed(&sampler_round, 2) == 0) {
         add_relaxed(&sampler_round, 1);
     }
@@ -298,4 +321,8 @@ void sampler_stop(struct sampler_user *user) {
     if (load_relaxed(&user->interval)) {
         change(user, 0);
     }
+}
+
+void sampler_fork_child(void) {
+    sampling_budget_give(&budget);
 }

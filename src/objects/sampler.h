@@ -21,6 +21,11 @@
  * Several users, each with its own interval, share one stream: the rates add up, and when a sample
  * is due, throws tell whose it is: for each user as if it were alone.
  *
+ * What samples cost is bounded for users that have a budget, a part of the time: where there would
+ * be too many, their intervals are stretched, for each size class by itself (sampling_budget.h).
+ * The stretch belongs to the draw: who draws, or throws, asks for it before, and the weight is that
+ * of the stretched interval. So sums are as unbiased as ever, only coarser.
+ *
  * Sampled blocks must be known when they are freed, at no cost for the others. Blocks of up to
  * ARENA_SIZE_MAX come from an arena of the sampler's own; greater ones are large blocks whose spans
  * have a mark; a user may also give a block of its own, in slices with CLASS_PLACED. None of these
@@ -44,12 +49,14 @@ struct sample {
     size_t size;         /* asked for */
     size_t alignment;    /* asked for; 0: none */
     size_t counted_size; /* that decided the probability */
-    double weight;       /* how many allocations like this one it stands for, for this user */
+    unsigned stretch; /* under which it was drawn: intervals of those with a budget times 2^ it */
+    double weight;    /* how many allocations like this one it stands for, for this user */
 };
 
 /* Static; its functions are called with no lock held, by any thread, and must not allocate. */
 struct sampler_user {
     _Atomic size_t interval; /* (atomic: hint) mean bytes between samples; 0: none are wanted */
+    unsigned budget;         /* (start) millionths of the time; 0: as much as it takes */
     size_t size_max;         /* counted sizes above are not wanted; 0: all are */
 
     /* A block of the user's own for this sample, or NULL. May be NULL itself. */
@@ -80,8 +87,12 @@ PRIM_INLINE bool sampler_was_started(void) {
 bool sampler_start(struct sampler_user *user, size_t interval);
 void sampler_stop(struct sampler_user *user);
 
-/* Mean bytes between samples of anybody who wants this size; 0 if nobody does. */
-double sampler_mean(size_t counted_size);
+/* The stretch for the next draw or throw. */
+unsigned sampler_stretch(size_t counted_size);
+
+/* Mean bytes between samples of those users, from this one on, who want this size; 0 if nobody
+ * does. */
+double sampler_mean(unsigned index, size_t counted_size, unsigned stretch);
 
 /* The greatest size that anybody wants; 0 while nobody wants any. */
 extern PRIM_HIDDEN _Atomic size_t sampler_size_max; /* (atomic: hint) */
@@ -95,17 +106,14 @@ uint64_t sampler_draw(uint64_t *random, double mean, size_t counted_size);
 /* 1 - exp(-size / interval) */
 double sampler_probability(size_t size, double interval);
 
-/* One throw for one allocation: whether it is sampled. */
-bool sampler_chooses(uint64_t *random, size_t counted_size);
-
-/* The allocation would be sampled if all users wanted its size: whether it is. */
-bool sampler_keeps(uint64_t *random, size_t counted_size);
+/* One throw for one allocation: whether it is sampled. Fills in the stretch. */
+bool sampler_chooses(uint64_t *random, struct sample *sample);
 
 /* A block for an allocation that is to be sampled; NULL if it must be served unsampled. */
-void *sampler_allocate(uint64_t *random, struct sample sample);
+void *sampler_allocate(uint64_t *random, struct sample *sample);
 
 /* The block, large or a tag's, which is in nobody's hands yet, is sampled. */
-void sampler_begin_large(uint64_t *random, void *block, struct sample sample);
+void sampler_begin_large(uint64_t *random, void *block, struct sample *sample);
 
 /* A sampled block ends. */
 void sampler_end(void *block);
@@ -113,5 +121,7 @@ void sampler_end(void *block);
 /* For blocks in slices with CLASS_PLACED. */
 void sampler_release_placed(void *block);
 size_t sampler_placed_size(const void *block);
+
+void sampler_fork_child(void);
 
 #endif

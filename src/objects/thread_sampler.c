@@ -7,6 +7,7 @@
 #include "objects/bin.h"
 #include "objects/deferred_free.h"
 #include "objects/hardened.h"
+#include "objects/sampling_budget.h"
 #include "objects/slab.h"
 #include "objects/slow_door.h"
 #include "os/machine.h"
@@ -14,6 +15,7 @@
 
 enum {
     LEFT_MAX = INT32_MAX - 1, /* who has drawn more draws anew when so many have passed */
+    FAR_SIZE = 64 << 20,      /* the same for bytes of a stretched class: to look at the stretch */
     LIST_SIZE = 32 * 1024,    /* bytes in a list that need not be longer ... */
     LIST_MOST = 256,          /* ... and blocks */
     LACK_LISTS = 4, /* so many times the blocks of such a list may lack before fresh ones come */
@@ -30,11 +32,19 @@ struct counted {
     uint32_t lack;   /* (owner) blocks that lists were too short since fresh ones came */
 };
 
+/* A group of sizes that see_large is told of. */
+struct large {
+    int64_t left;    /* (owner) bytes that go out unsampled; below 0: undrawn */
+    uint8_t stretch; /* (owner) with which they were drawn */
+    bool is_drawn;   /* (owner) then a sample comes; else it is time to draw again */
+};
+
 struct thread_sampler {
-    uint64_t random;   /* (owner) state of the generator */
-    double large_left; /* (owner) means between samples until the next large block's; 0: undrawn */
+    uint64_t random;      /* (owner) state of the generator */
     uint64_t is_drawn[2]; /* (owner) one bit a class: its sample comes when nothing is left */
+    uint8_t stretch[CLASS_COUNT + 1];             /* (owner) with which it was drawn */
     struct counted counted[SMALL_CLASS_LAST + 1]; /* (owner) */
+    struct large large[SAMPLING_GROUPS];          /* (owner) */
 };
 
 static _Atomic uint64_t seeds; /* (atomic: counter) */
@@ -86,7 +96,9 @@ static PRIM_COLD void forget_draws(struct thread_cache *cache) {
     struct thread_sampler *sampler = cache->sampler;
     sampler->is_drawn[0] = 0;
     sampler->is_drawn[1] = 0;
-    sampler->large_left = -1;
+    for (unsigned i = 0; i < SAMPLING_GROUPS; i++) {
+        sampler->large[i].left = -1;
+    }
     for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
         sampler->counted[object_class].left = 0;
     }
@@ -138,22 +150,26 @@ static bool is_counting(struct thread_cache *cache) {
  * this one is too great to be counted: those who remember nothing may draw at any time. */
 static PRIM_COLD uint64_t draw(struct thread_sampler *sampler, unsigned object_class) {
     size_t size = size_classes[object_class].size;
-    double mean = sampler_mean(size);
-    uint64_t count = mean > 0 ? sampler_draw(&sampler->random, mean, size) : LEFT_MAX;
-    if (count >= LEFT_MAX) {
+    unsigned stretch = sampler_stretch(size);
+    double mean = sampler_mean(0, size, stretch);
+    uint64_t most = stretch ? FAR_SIZE / size : LEFT_MAX;
+    uint64_t count = mean > 0 ? sampler_draw(&sampler->random, mean, size) : most;
+    sampler->stretch[object_class] = (uint8_t)stretch;
+    if (count >= most) {
         bin_unmark(sampler->is_drawn, object_class);
-        return LEFT_MAX;
+        return most;
     }
     bin_mark(sampler->is_drawn, object_class);
     return count;
 }
 
-/* Whether a class that nothing is left of has come to its next sample. */
-static PRIM_COLD bool is_due(struct thread_cache *cache, unsigned object_class) {
+/* Whether a class that nothing is left of has come to its next sample; tells how that was drawn. */
+static PRIM_COLD bool is_due(struct thread_cache *cache, unsigned object_class, unsigned *stretch) {
     struct thread_sampler *sampler = cache->sampler;
     bool was_drawn = bin_is_marked(sampler->is_drawn, object_class);
     uint64_t left = was_drawn ? 0 : draw(sampler, object_class); /* with this one */
     bool is_sampled = left == 0;
+    *stretch = sampler->stretch[object_class];
     if (is_sampled) {
         left = draw(sampler, object_class) + 1;
     }
@@ -185,18 +201,19 @@ static bool is_left(const struct thread_cache *cache, unsigned object_class) {
 
 PRIM_COLD void *thread_sampler_allocate(struct thread_cache *cache, unsigned object_class,
                                         size_t size, size_t alignment) {
-    struct sample sample = {size, alignment, size_classes[object_class].size, 0};
+    struct sample sample = {size, alignment, size_classes[object_class].size, 0, 0};
     uint64_t own;
     bool counts = is_counting(cache);
     if (counts && is_left(cache, object_class)) {
         return NULL;
     }
     uint64_t *random = generator(cache, &own);
-    if (!(counts ? is_due(cache, object_class) : sampler_chooses(random, sample.counted_size))) {
+    if (!(counts ? is_due(cache, object_class, &sample.stretch)
+                 : sampler_chooses(random, &sample))) {
         return NULL;
     }
     int saved_errno = errno;
-    void *block = sampler_allocate(random, sample);
+    void *block = sampler_allocate(random, &sample);
     errno = saved_errno;
     if (!block && counts && object_class <= SMALL_CLASS_LAST) {
         cache->sampler->counted[object_class].left++; /* it goes out unsampled */
@@ -204,44 +221,46 @@ PRIM_COLD void *thread_sampler_allocate(struct thread_cache *cache, unsigned obj
     return block;
 }
 
-/* Bytes of large blocks until the next one that is sampled, if everybody wants it. */
-static PRIM_COLD int64_t draw_large(struct thread_sampler *sampler) {
-    uint64_t bytes = sampler_draw(&sampler->random, sampler_mean(0), 1);
-    return (int64_t)bits_min(bytes, INT64_MAX);
+/* Draws for a block that nothing is left for: whether it is sampled. */
+static PRIM_COLD bool draw_large(struct thread_sampler *sampler, struct large *large, size_t size) {
+    unsigned stretch = sampler_stretch(size);
+    double mean = sampler_mean(0, size, stretch);
+    uint64_t bytes = mean > 0 ? sampler_draw(&sampler->random, mean, 1) : INT64_MAX;
+    uint64_t most = stretch ? FAR_SIZE : INT64_MAX;
+    large->stretch = (uint8_t)stretch;
+    if (bytes < size) {
+        return true;
+    }
+    large->is_drawn = bytes - size < most;
+    large->left = (int64_t)bits_min(bytes - size, most);
+    return false;
 }
 
-static PRIM_COLD bool is_large_due(struct thread_sampler *sampler, size_t size) {
-    if (sampler->large_left < 0) {
-        sampler->large_left = draw_large(sampler);
-    }
-    sampler->large_left -= (int64_t)size;
-    if (sampler->large_left >= 0) {
+static bool is_large_due(struct thread_sampler *sampler, struct sample *sample) {
+    size_t size = sample->size;
+    struct large *large = &sampler->large[sampling_budget_index(size)];
+    if (large->left >= (int64_t)size) {
+        large->left -= (int64_t)size;
         return false;
     }
-    sampler->large_left = draw_large(sampler);
-    return sampler_keeps(&sampler->random, size);
+    bool was_drawn = large->left >= 0 && large->is_drawn;
+    bool is_sampled = was_drawn || draw_large(sampler, large, size);
+    sample->stretch = large->stretch;
+    large->left = is_sampled ? -1 : large->left;
+    return is_sampled;
 }
 
-static PRIM_COLD void look_at_large(struct thread_cache *cache, void *block, struct sample sample) {
+PRIM_COLD void thread_sampler_see_large(void *block, size_t size, size_t alignment) {
+    struct sample sample = {size, alignment, size, 0, 0};
     uint64_t own;
-    bool is_sampled = is_counting(cache) ? is_large_due(cache->sampler, sample.size)
-                                         : sampler_chooses(generator(cache, &own), sample.size);
-    if (is_sampled) {
-        sampler_begin_large(generator(cache, &own), block, sample);
-    }
-}
-
-void thread_sampler_see_large(void *block, size_t size, size_t alignment) {
     if (size > load_relaxed(&sampler_size_max)) {
         return;
     }
     struct thread_cache *cache = thread_cache_own();
-    if (cache && cache->is_sampling && cache->sampler_round == load_relaxed(&sampler_round) &&
-        cache->sampler->large_left >= (int64_t)size) {
-        cache->sampler->large_left -= (int64_t)size;
-        return;
+    if (is_counting(cache) ? is_large_due(cache->sampler, &sample)
+                           : sampler_chooses(generator(cache, &own), &sample)) {
+        sampler_begin_large(generator(cache, &own), block, &sample);
     }
-    look_at_large(cache, block, (struct sample){size, alignment, size, 0});
 }
 
 /* Cuts a list behind its first count blocks; returns the rest. */
@@ -423,6 +442,7 @@ void thread_sampler_fork_parent(void) {
 }
 
 PRIM_COLD void thread_sampler_fork_child(struct thread_cache *cache) {
+    sampler_fork_child();
     if (cache->sampler) {
         seed_anew(cache->sampler);
         forget_draws(cache);

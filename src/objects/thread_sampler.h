@@ -15,8 +15,11 @@
  * as many below that as may go out before the next sample; one that does not comes by once in 2^31
  * calls for nothing.
  *
- * Large sizes. The bytes that are left until the next sample are counted down, as if everybody
- * wanted all sizes: then a throw tells whether one who does is hit.
+ * Large sizes. The bytes that are left until the next sample are counted down, for each group of
+ * sizes by itself (sampling_budget.h); all sizes of a group are wanted by the same users.
+ *
+ * Where a class is stretched, draws reach no farther than some bytes, so that a thread finds out
+ * when it no longer is.
  *
  * A thread without a cache throws for each allocation, as does one of a hardened heap. Blocks of
  * counted bins that are given back unused are counted again. */

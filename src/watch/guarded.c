@@ -20,6 +20,7 @@ enum {
     BURST = 8,      /* so many allocations may come at once after a pause */
     PATTERN = 0xa7, /* of bytes beside a block */
     MS_PER_S = 1000,
+    BUDGET = 5000,     /* millionths of the time */
     PAGE_LEAST = 4096, /* greater blocks are not placed, whatever a page is here */
 };
 
@@ -254,6 +255,7 @@ void guarded_start(void) {
     if (options.guarded) {
         stack_prepare();
         fault_catch(see_fault);
+        user.budget = options.guarded_rate ? BUDGET : 0;
         sampler_start(&user, options.guarded_bytes);
     }
 }

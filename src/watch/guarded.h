@@ -7,9 +7,10 @@
  * the page beside the block is filled with a pattern, and looked at when the block is freed: then
  * smaller overruns show, and so do frees that are no block's, or come twice.
  *
- * Meant for production: how often is bounded by bytes (options.guarded_bytes) and by time
- * (options.guarded_rate), memory by the pool (options.guarded_slots pages at most), which is
- * address space reserved once, when the first block is placed. Blocks above 4 KiB are not placed.
+ * Meant for production: how often is bounded by bytes (options.guarded_bytes), by time
+ * (options.guarded_rate, and half a percent of the time, unless that is 0), memory by the pool
+ * (options.guarded_slots pages at most), which is address space reserved once, when the first
+ * block is placed. Blocks above 4 KiB are not placed.
  *
  * A slot belongs to whoever changed its state from FREE or LIVE to BUSY; there is no lock, so the
  * handler of a fault waits for nobody, and fork has nothing to do. A report may show a slot while

@@ -41,6 +41,9 @@ struct heap_profile {
     struct histogram live_sizes;
     struct histogram lifetimes; /* microseconds */
     struct history history;
+    uint64_t samples;
+    uint64_t stretched; /* of these, drawn where the budget had stretched the interval ... */
+    unsigned stretch;   /* ... at most by this power of two */
     uint64_t lost;
     uint64_t start_ticks;
     uint64_t start_us;
@@ -52,6 +55,13 @@ void heap_profile_start(struct heap_profile *profile);
 
 /* A block with this site begins: site, weight, size and address are filled in. */
 void heap_profile_begin(struct heap_profile *profile, struct live_block *block);
+
+/* The block that has begun was drawn with this stretch. */
+PRIM_INLINE void heap_profile_note_stretch(struct heap_profile *profile, unsigned stretch) {
+    profile->samples++;
+    profile->stretched += stretch > 0;
+    profile->stretch = stretch > profile->stretch ? stretch : profile->stretch;
+}
 
 /* A block ends; false if it is none of ours. */
 bool heap_profile_end(struct heap_profile *profile, uintptr_t address);

@@ -156,17 +156,18 @@ PRIM_COLD void profile_name_leaks(char path[OUTPUT_PATH_SIZE], const char *given
     leave();
 }
 
-void profile_record(void *block, size_t size, double weight, const void *caller) {
+void profile_record(void *block, const struct sample *sample, const void *caller) {
     uint64_t frames[SITE_FRAMES_MAX];
     unsigned count = stack_capture(frames, SITE_FRAMES_MAX, caller);
     unsigned label = caller ? thread_label_soon() : thread_label();
     enter();
     struct live_block live = {.address = (uintptr_t)block,
                               .site = site_find(&profile.sites, frames, count, label, tag_now()),
-                              .size = size,
-                              .weight = weight};
+                              .size = sample->size,
+                              .weight = sample->weight};
     if (live.site) {
         heap_profile_begin(&profile, &live);
+        heap_profile_note_stretch(&profile, sample->stretch);
         write_if_due();
     } else {
         profile.lost++;
@@ -213,7 +214,7 @@ unsigned profile_own_module(void) {
 }
 
 static void begin(void *block, const struct sample *sample) {
-    profile_record(block, sample->size, sample->weight, NULL);
+    profile_record(block, sample, NULL);
 }
 
 static struct sampler_user user = {.begin = begin, .end = end};
@@ -262,6 +263,7 @@ PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
         return true;
     }
     profile_exact_stop();
+    user.budget = wanted->budget;
     return sampler_start(&user, wanted->rate);
 }
 

@@ -23,7 +23,8 @@ bool profile_dump(const char *path);
 
 /* A block begins and ends. The caller is where its allocation returns to, if that is known: frames
  * before it are the library's. */
-void profile_record(void *block, size_t size, double weight, const void *caller);
+struct sample;
+void profile_record(void *block, const struct sample *sample, const void *caller);
 bool profile_forget(void *block); /* false if it is not a recorded one */
 
 /* Whoever looks for leaks passes the block over. */

@@ -8,6 +8,7 @@
 
 #include "base/atomics.h"
 #include "objects/arena.h"
+#include "objects/sampler.h"
 #include "objects/watcher.h"
 #include "os/thread.h"
 #include "settings/options.h"
@@ -56,7 +57,7 @@ PRIM_COLD void profile_exact_ignore_end(void) {
 }
 
 static void record(void *block, size_t size, const struct request *request) {
-    profile_record(block, size, 1, request->caller);
+    profile_record(block, &(struct sample){.size = size, .weight = 1}, request->caller);
     if (PRIM_UNLIKELY(load_relaxed(&scope_count)) && scope_of(thread_mark())) {
         profile_ignore(block);
     }

@@ -6,7 +6,12 @@
 
 #include "settings/option_value.h"
 
-enum { SIGNALS_MAX = 64 };
+enum {
+    SIGNALS_MAX = 64,
+    PERCENT_PLACES = 4,
+    SHARE_WHOLE = 1000000,
+    BUDGET_BY_RATE = SHARE_WHOLE + 1
+};
 
 struct signal_name {
     char name[7];
@@ -28,6 +33,29 @@ static bool read_number(const char *text, size_t length, bool has_unit, uint64_t
     }
     uint64_t factor = i == length ? 1 : has_unit ? size_unit(text + i, length - i) : 0;
     return i > 0 && factor && !__builtin_mul_overflow(value, factor, number) && *number > 0;
+}
+
+/* "2", "0.05": in millionths of the whole. */
+static bool read_percent(const char *text, size_t length, unsigned *share) {
+    uint64_t value = 0;
+    unsigned digits = 0;
+    unsigned places = 0; /* behind the point, and 1 once there is one */
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '.' && !places) {
+            places = 1;
+        } else if (text[i] >= '0' && text[i] <= '9' && digits < 9 && places <= PERCENT_PLACES) {
+            value = value * 10 + (uint64_t)(text[i] - '0');
+            digits++;
+            places += places > 0;
+        } else {
+            return false;
+        }
+    }
+    for (places = places ? places : 1; places <= PERCENT_PLACES; places++) {
+        value *= 10;
+    }
+    *share = (unsigned)value;
+    return digits > 0 && value <= SHARE_WHOLE;
 }
 
 static bool read_signal(const char *text, size_t length, int *number) {
@@ -57,6 +85,9 @@ static bool read_part(struct profile_settings *settings, const char *part, size_
     if (word_is(part, name, "rate")) {
         return read_number(value, value_length, true, &settings->rate);
     }
+    if (word_is(part, name, "budget")) {
+        return read_percent(value, value_length, &settings->budget);
+    }
     if (word_is(part, name, "bytes")) {
         return read_number(value, value_length, true, &settings->bytes);
     }
@@ -72,7 +103,7 @@ static bool read_part(struct profile_settings *settings, const char *part, size_
 
 PRIM_COLD bool profile_settings_read(struct profile_settings *settings, const char *text,
                                      const char **wrong, size_t *wrong_length) {
-    *settings = (struct profile_settings){.rate = PROFILE_RATE_USUAL};
+    *settings = (struct profile_settings){.budget = BUDGET_BY_RATE};
     *wrong = text;
     *wrong_length = strcspn(text, ",");
     if (*wrong_length >= PROFILE_PATH_SIZE) {
@@ -86,5 +117,9 @@ PRIM_COLD bool profile_settings_read(struct profile_settings *settings, const ch
             return false;
         }
     }
+    if (settings->budget == BUDGET_BY_RATE) { /* who asks for a rate gets it */
+        settings->budget = settings->rate ? 0 : PROFILE_BUDGET_USUAL;
+    }
+    settings->rate = settings->rate ? settings->rate : PROFILE_RATE_USUAL;
     return true;
 }

@@ -95,16 +95,19 @@ static void write_facts(struct profile_file *out, const struct heap_profile *pro
     write_identity(out, occasion);
     print_decimal(profile_fact_begin(out, FACT_lost), profile->lost);
     profile_fact_end(out);
-    struct print *line = profile_fact_begin(out, FACT_peak);
-    if (profile->peak_ticks) {
-        print_decimal(line, heap_profile_us(profile, profile->peak_ticks) / 1000);
-        print_text(line, " ");
-        print_decimal(line, (uint64_t)rounded(profile->peak.bytes));
-        print_text(line, " ");
-        print_decimal(line, (uint64_t)rounded(profile->peak.objects));
-    } else {
-        print_text(line, "0 0 0");
+    struct print *line = profile_fact_begin(out, FACT_stretched);
+    if (profile->stretched) {
+        print_triple(line, profile->samples, (double)profile->stretched,
+                     (double)(1u << profile->stretch));
     }
+    profile_fact_end(out);
+    line = profile_fact_begin(out, FACT_peak);
+    uint64_t peak_us = profile->peak_ticks ? heap_profile_us(profile, profile->peak_ticks) : 0;
+    print_decimal(line, peak_us / 1000);
+    print_text(line, " ");
+    print_decimal(line, (uint64_t)rounded(profile->peak.bytes));
+    print_text(line, " ");
+    print_decimal(line, (uint64_t)rounded(profile->peak.objects));
     profile_fact_end(out);
     write_history(out, profile);
     write_histogram(out, FACT_live_sizes, &profile->live_sizes);

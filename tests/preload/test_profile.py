@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import statistics
 import subprocess
 
 import pytest
@@ -130,6 +131,35 @@ def test_the_mean_of_many_runs_is_the_truth(profiled, symbols):
             all_of_them += runs
     print(f"{far} of {all_of_them} estimates farther off than three standard deviations")
     assert far <= allowed_beyond_three(all_of_them)
+
+
+def test_a_budget_leaves_sums_unbiased(profiled, symbols):
+    """What a budget makes rarer counts for more: means are the truth, as far as the spread of the
+    runs says, and the file tells what happened."""
+    runs, ratios = 60, {}
+    for _ in range(runs):
+        truth, directory = profiled("h.pb.gz,rate=1K,budget=0.01", 20000)
+        profile = pprof.Profile(directory / "h.pb.gz")
+        assert profile.period == 1024
+        samples, stretched, times = profile.triples("stretched")[0]
+        assert samples > stretched > 100 and times >= 4 and times & (times - 1) == 0
+        sites = by_site(profile, symbols)
+        for name, (_, size, _, _) in truth.items():
+            seen = sites.get(name, {"alloc_space": 0})["alloc_space"]
+            ratios.setdefault(name, []).append(seen / size)
+    for name, seen in ratios.items():
+        mean = statistics.mean(seen)
+        error = statistics.stdev(seen) / math.sqrt(runs)
+        print(f"{name}: mean of {runs} runs {mean:.4f} of the truth, error {error:.4f}")
+        assert abs(mean - 1) < 6 * error + 0.01, (name, mean, error)
+        assert error < 0.2, (name, error)
+
+
+def test_without_a_rate_there_is_a_budget(profiled):
+    _, directory = profiled("h.pb.gz", 200000)
+    assert pprof.Profile(directory / "h.pb.gz").period == 512 << 10
+    _, directory = profiled("exact.pb.gz,rate=1K", 20000)
+    assert "stretched" not in pprof.Profile(directory / "exact.pb.gz").facts
 
 
 def test_the_file_is_as_documented(profiled, symbols, program):

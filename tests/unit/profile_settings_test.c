@@ -39,12 +39,49 @@ static void everything_at_once(void **state) {
     assert_int_equal(settings.signal, 34);
 }
 
+static void a_budget_is_for_who_names_no_rate(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned budget;
+    } rows[] = {
+        {"a", 10000},
+        {"a,rate=512K", 0},
+        {"a,rate=64K,budget=2", 20000},
+        {"a,budget=0.5,rate=64K", 5000},
+        {"a,budget=0", 0},
+        {"a,budget=0.0001", 1},
+        {"a,budget=.25", 2500},
+        {"a,budget=100", 1000000},
+        {"a,budget=12.3456", 123456},
+    };
+    for (unsigned i = 0; i < ARRAY_LENGTH(rows); i++) {
+        assert_true(read_settings(rows[i].text));
+        assert_int_equal(settings.budget, rows[i].budget);
+    }
+}
+
 static void what_is_wrong_is_named(void **state) {
     (void)state;
-    static const char *const texts[] = {
-        "a,rate=0", "a,rate=x",     "a,rate=",        "a,rate",      "a,b",
-        "a,",       "a,seconds=1K", "a,signal=KILL9", "a,signal=65", "a,rate=99999999999999T",
-        "a,peak=2"};
+    static const char *const texts[] = {"a,rate=0",
+                                        "a,rate=x",
+                                        "a,rate=",
+                                        "a,rate",
+                                        "a,b",
+                                        "a,",
+                                        "a,seconds=1K",
+                                        "a,signal=KILL9",
+                                        "a,signal=65",
+                                        "a,rate=99999999999999T",
+                                        "a,peak=2",
+                                        "a,budget=",
+                                        "a,budget=.",
+                                        "a,budget=1.2.3",
+                                        "a,budget=101",
+                                        "a,budget=1%",
+                                        "a,budget=0.00001",
+                                        "a,budget=-1",
+                                        "a,budget=1234567890"};
     for (unsigned i = 0; i < ARRAY_LENGTH(texts); i++) {
         const char *wrong = NULL;
         size_t length = 99;
@@ -64,6 +101,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_is_enough),
         cmocka_unit_test(everything_at_once),
+        cmocka_unit_test(a_budget_is_for_who_names_no_rate),
         cmocka_unit_test(what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

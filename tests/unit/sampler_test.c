@@ -192,6 +192,49 @@ __attribute__((unused)) static void test_unbiased(void **state) {
     assert_true(beyond <= 12);
 }
 
+/* With a budget that allows a small part of the samples, the interval changes all the time; the
+ * mean of many runs is the truth all the same, within what the runs' own spread says of it. */
+static void check_site_on_a_budget(const struct site *site) {
+    size_t counted = site->size > MEDIUM_SIZE_MAX ? site->size : good_size(site->size);
+    double sum = 0;
+    double squares = 0;
+    size_t samples = 0;
+    user.budget = 1000;
+    for (unsigned seed = 0; seed < SEEDS; seed++) {
+        thread_sampler_seed(start(counted), seed);
+        forget_sums();
+        visit(site);
+        assert_int_equal(told.live, 0);
+        double ratio = told.count / (double)site->calls;
+        assert_true(fabs(told.bytes / told.count / (double)site->size - 1) < 1e-9);
+        sum += ratio / SEEDS;
+        squares += ratio * ratio / SEEDS;
+        samples += told.begun;
+    }
+    double error = sqrt((squares - sum * sum) / SEEDS);
+    double part = (double)samples / SEEDS / (double)site->calls;
+    part /= sampler_probability(counted, (double)counted);
+    printf("%s on a budget: %.3f of the samples, count %.5f of truth, error %.5f\n", site->name,
+           part, sum, error);
+    assert_true(part < 0.9);
+    assert_true(error < 0.15);
+    assert_true(fabs(sum - 1) < 6 * error);
+    user.budget = 0;
+    stop();
+}
+
+__attribute__((unused)) static void test_unbiased_on_a_budget(void **state) {
+    (void)state;
+    static const struct site storms[] = {
+        {"small", 24, 0, 60000, false},     {"small, held", 200, 0, 40000, true},
+        {"medium", 5000, 0, 20000, false},  {"large", 300000, 0, 10000, false},
+        {"aligned", 100, 64, 40000, false},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(storms); i++) {
+        check_site_on_a_budget(&storms[i]);
+    }
+}
+
 /* Sites in turns, some from the slow door: none takes another's samples. */
 __attribute__((unused)) static void test_sites_mixed(void **state) {
     (void)state;
@@ -401,11 +444,16 @@ int main(void) {
     options.purge = 0; /* so that a seed means the same walk each time */
     const struct CMUnitTest tests[] = {
 #ifndef PRIM_TEST_TSAN /* what one thread counts needs no second look */
-        cmocka_unit_test(test_functions),          cmocka_unit_test(test_unbiased),
-        cmocka_unit_test(test_sites_mixed),        cmocka_unit_test(test_two_users),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_unbiased),
+        cmocka_unit_test(test_sites_mixed),
+        cmocka_unit_test(test_two_users),
+        cmocka_unit_test(test_unbiased_on_a_budget),
 #endif
-        cmocka_unit_test(test_blocks_behave),      cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_others_notice_soon), cmocka_unit_test(test_accounting),
+        cmocka_unit_test(test_blocks_behave),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_others_notice_soon),
+        cmocka_unit_test(test_accounting),
     };
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }

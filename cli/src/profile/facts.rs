@@ -33,6 +33,16 @@ pub struct Suppressed {
     pub pattern: String,
 }
 
+/// Samples that came more seldom than was asked for, to keep within the budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretched {
+    pub samples: u64,
+    /// All of them, and how many were stretched.
+    pub stretched: u64,
+    /// How many times greater the interval was at most.
+    pub times: u64,
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// None in profiles of others.
@@ -42,6 +52,7 @@ pub struct Facts {
     pub program: Option<(u64, String)>,
     pub event: Option<(u64, String)>,
     pub lost: u64,
+    pub stretched: Option<Stretched>,
     pub peak: Option<Point>,
     pub timeline: Vec<Point>,
     pub live_sizes: Vec<Bucket>,
@@ -88,6 +99,10 @@ impl Facts {
                 self.event = Some((words.next()?.parse().ok()?, words.next()?.to_owned()));
             }
             "lost" => self.lost = words.next()?.parse().ok()?,
+            "stretched" => {
+                let [samples, stretched, times] = triples(rest).next()?;
+                self.stretched = Some(Stretched { samples, stretched, times });
+            }
             "peak" => {
                 let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
                 self.peak = point(&numbers);
@@ -141,6 +156,7 @@ mod tests {
             "program 42 a name with blanks",
             "event 3 exit",
             "lost 7",
+            "stretched 120:80:4096",
             "peak 100 2048 2 9",
             "timeline 0:10:1 50:2048:2:77",
             "live_sizes 16:1:16 32:2:50",
@@ -153,6 +169,8 @@ mod tests {
         assert_eq!(facts.library.as_deref(), Some("0.1.0"));
         assert_eq!(facts.program, Some((42, "a name with blanks".into())));
         assert_eq!((facts.event, facts.lost), (Some((3, "exit".into())), 7));
+        let stretched = Stretched { samples: 120, stretched: 80, times: 4096 };
+        assert_eq!(facts.stretched, Some(stretched));
         let peak = Point { milliseconds: 100, bytes: 2048, objects: 2 };
         assert_eq!((facts.peak, facts.timeline.len()), (Some(peak), 2));
         assert_eq!(facts.live_sizes[1], Bucket { limit: 32, objects: 2, bytes: 50 });
@@ -163,9 +181,16 @@ mod tests {
 
     #[test]
     fn what_is_damaged_is_passed_over() {
-        let facts = Facts::parse(["peak", "program x", "timeline 5 6:7:x", "format other 1", ""]);
+        let facts = Facts::parse([
+            "peak",
+            "program x",
+            "stretched 5",
+            "timeline 5 6:7:x",
+            "format other 1",
+            "",
+        ]);
         assert_eq!((facts.peak, facts.program, facts.kind), (None, None, None));
-        assert!(facts.timeline.is_empty());
+        assert!(facts.timeline.is_empty() && facts.stretched.is_none());
     }
 
     #[test]

@@ -21,8 +21,9 @@ Examples:
   primalloc profile --html heap.html -- python3 script.py
   primalloc profile --view peak --keep heap.pb.gz -- redis-server --port 7000
 
-One allocation in every 512 KiB, or what --rate says, is recorded with its stack; figures are
-estimates of the whole. --rate 1 records every call. A program that ends by a signal or by _exit
+One allocation in every 512 KiB is recorded with its stack, or fewer where that would take more than
+1 % of the time; figures are estimates of the whole. --rate says how many, whatever the time, and
+--rate 1 records every call. A program that ends by a signal or by _exit
 writes no profile.
 
 The report goes to standard error, for standard output is the program's.
@@ -39,6 +40,10 @@ pub struct ProfileArguments {
     /// Mean number of bytes between samples, for example 64K; 1 records every call
     #[arg(long, value_name = "SIZE", value_parser = rate)]
     rate: Option<String>,
+
+    /// Percent of the time that sampling may take; 1 as a rule, without bound if --rate is given
+    #[arg(long, value_name = "PERCENT", value_parser = budget)]
+    budget: Option<String>,
 
     /// Keep the profile in this file (.pb.gz), for report, diff and pprof
     #[arg(long, value_name = "FILE")]
@@ -63,6 +68,17 @@ fn rate(text: &str) -> Result<String, String> {
     }
 }
 
+/// "2", "0.05"; the library understands up to four digits behind the point.
+fn budget(text: &str) -> Result<String, String> {
+    let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+    match text.parse::<f64>() {
+        Ok(0.0..=100.0) if digits <= 4 && text.bytes().all(|b| b == b'.' || b.is_ascii_digit()) => {
+            Ok(text.to_owned())
+        }
+        _ => Err("a percentage from 0 to 100 such as 0.5 is needed".to_owned()),
+    }
+}
+
 pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     arguments.written.check()?;
     if let Some(path) = &arguments.keep {
@@ -72,6 +88,9 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     let mut setting = directory.path().join("heap.pb.gz").into_os_string();
     if let Some(rate) = &arguments.rate {
         setting.push(format!(",rate={rate}"));
+    }
+    if let Some(budget) = &arguments.budget {
+        setting.push(format!(",budget={budget}"));
     }
     let is_quiet = arguments.written.page.has_output();
     let (pid, outcome) = run_with(&arguments.program, |command| {
@@ -174,6 +193,10 @@ mod tests {
     #[test]
     fn rates_are_sizes() {
         assert!(rate("512K").is_ok() && rate("1").is_ok() && rate("4M").is_ok());
+        assert!(budget("0.05").is_ok() && budget("100").is_ok() && budget("0").is_ok());
+        for wrong in ["101", "-1", "1e1", "0.00001", "inf", "", ".", "5%"] {
+            assert!(budget(wrong).is_err(), "{wrong}");
+        }
         assert!(rate("0").is_err() && rate("fast").is_err() && rate("1,signal=9").is_err());
     }
 }

@@ -147,7 +147,8 @@ impl ShownArguments {
                 keep(&mut profile, what, wanted)?;
             }
         }
-        let remarks = profile::symbolise(&mut profile, self.symbols.debug_directory.as_deref());
+        let mut remarks = profile::symbolise(&mut profile, self.symbols.debug_directory.as_deref());
+        remarks.extend(output::remark(&profile));
         Ok(Shown { profile, series, remarks })
     }
 

@@ -20,3 +20,4 @@ pub use json::{changes as changes_json, profile as json};
 pub use leaks::leaks;
 pub use page::{Source, Sources, changes_html, html};
 pub use text::{Layout, text};
+pub use words::remark;

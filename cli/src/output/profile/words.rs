@@ -80,6 +80,18 @@ pub fn caption(profile: &Profile) -> String {
     parts.join(", ")
 }
 
+/// What the profile's reader should know of how it was taken.
+pub fn remark(profile: &Profile) -> Option<String> {
+    let taken = profile.facts.stretched?;
+    Some(format!(
+        "{} of {} samples were taken at up to {} times the interval, so that sampling keeps to its \
+         budget of time: sums are right on average, but coarser where most is allocated.",
+        with_thousands(taken.stretched),
+        with_thousands(taken.samples),
+        with_thousands(taken.times)
+    ))
+}
+
 /// "2026-02-28 13:45 UTC", from nanoseconds since 1970.
 pub fn utc(nanos: i64) -> String {
     let minutes = nanos.div_euclid(60_000_000_000);
@@ -112,6 +124,15 @@ mod tests {
         assert_eq!(utc(951_782_399_000_000_000), "2000-02-28 23:59 UTC");
         assert_eq!(utc(951_868_800_000_000_000), "2000-03-01 00:00 UTC");
         assert_eq!(utc(1_795_331_374_000_000_000), "2026-11-22 07:09 UTC");
+    }
+
+    #[test]
+    fn what_the_budget_did_is_told() {
+        let mut profile = crate::profile::sample::service();
+        assert_eq!(remark(&profile), None);
+        profile.facts = crate::profile::Facts::parse(["stretched 1200:80:4096"]);
+        let told = remark(&profile).unwrap();
+        assert!(told.starts_with("80 of 1,200 samples were taken at up to 4,096 times"), "{told}");
     }
 
     #[test]
