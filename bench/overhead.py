@@ -3,6 +3,7 @@
 
     bench/overhead.py PRIMALLOC_GUARDED=1                # all rows with one thread
     bench/overhead.py --rows pair-same,churn-1k PRIMALLOC_HARDENED=1
+    bench/overhead.py --part 10 PRIMALLOC_PROFILE=/tmp/%p.pb.gz,rate=1G  # what no sample costs
 
 Counts every instruction of every process of a row with callgrind, first with the library as it is,
 then with the settings, and prints the ratios and their geometric mean. Counts do not depend on the
@@ -24,7 +25,22 @@ LIBRARY = Path(__file__).resolve().parent.parent / "build" / "lib" / "libprimall
 TOTALS = re.compile(r"^(?:summary|totals): (\d+)", re.M)
 
 
-def count(row, scratch, assignments):
+# Which word of a workload's command says how much is done.
+ROUNDS = {"array-fill": 2, "array-replace": 2, "big-blocks": 1, "boolean-covers": 3,
+          "cache-scratch": 2, "churn": 2, "continued-fraction": 1, "drifting-sizes": 3,
+          "eight-bytes": 1, "old-generation": 2, "pairs": 2, "pareto": 2, "phases": 2,
+          "t-test1": 3, "thread-churn": 1}
+
+
+def shortened(words, part):
+    """The command with one part of the rounds, where it is known how to say so."""
+    place = ROUNDS.get(Path(words[0]).name)
+    if not place:
+        return words
+    return [*words[:place], str(max(1, int(words[place]) // part)), *words[place + 1:]]
+
+
+def count(row, scratch, part, assignments):
     """Instructions of the row's command and of the processes it starts; None if it fails."""
     from harness.trial import clean_environment
     environment = clean_environment() | {name: fill([value], scratch)[0] for name, value in row.env}
@@ -32,7 +48,7 @@ def count(row, scratch, assignments):
     with tempfile.TemporaryDirectory(prefix="primalloc-overhead-") as folder:
         answer = subprocess.run(
             ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes",
-             f"--callgrind-out-file={folder}/out.%p", *row.words(scratch)],
+             f"--callgrind-out-file={folder}/out.%p", *shortened(row.words(scratch), part)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env=environment, cwd=scratch, check=False)
         if answer.returncode != 0:
@@ -48,6 +64,8 @@ def main():
     parser.add_argument("--rows", metavar="A,B", help="names or groups (all with one thread)")
     parser.add_argument("--longest", type=float, default=1.0, metavar="S",
                         help="leave rows out that take longer without callgrind (1 s)")
+    parser.add_argument("--part", type=int, default=1, metavar="N",
+                        help="one N-th of the rounds of rows that have them")
     parser.add_argument("--library", type=Path, default=LIBRARY, metavar="PATH")
     options = parser.parse_args()
     enter_venv()
@@ -59,8 +77,8 @@ def main():
                 continue
             prepare_row(row, scratch, None)
             preload = [f"LD_PRELOAD={options.library}"]
-            plain = count(row, scratch, preload)
-            changed = plain and count(row, scratch, preload + options.assignments)
+            plain = count(row, scratch, options.part, preload)
+            changed = plain and count(row, scratch, options.part, preload + options.assignments)
             if not changed:
                 print(f"{row.name:24} does not run under callgrind", flush=True)
                 continue
