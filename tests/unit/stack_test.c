@@ -176,6 +176,9 @@ static void raise_signal(void) {
 
 static void through_a_signal(void **state) {
     (void)state;
+    if (unit_is_emulated()) {
+        skip(); /* qemu's code that handlers return to has no unwind table */
+    }
     static char alternative[16384];
     stack_t stack = {.ss_sp = alternative, .ss_size = sizeof alternative};
     assert_int_equal(sigaltstack(&stack, NULL), 0);
