@@ -72,6 +72,12 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
     return 0;
 }
 
+/* Among several threads greater blocks leave a slab of untouched pages one by one, as they are: who
+ * linked more of them would wait for the kernel's pages, and perhaps nobody needs those. */
+static bool leaves_alone(const struct span *slab, size_t size) {
+    return size > WHOLE_LIST_SIZE && slab->is_zero && !is_for_one();
+}
+
 /* Takes fresh blocks from the slab being carved, up to the end of the system's page: the next
  * page stays untouched until it is needed. Where there is no such slab, wakes sleeping blocks. The
  * caller links them, outside the lock: that touches their pages. */
@@ -86,7 +92,8 @@ static unsigned carve(struct slab_set *set, unsigned object_class, unsigned want
     uintptr_t start = slab->address + slab->carved_count * size;
     uintptr_t page_end = bits_round_up(start + size, memory_page_size());
     size_t least = is_for_one() ? page_end - start : size;
-    size_t bytes = bits_max(least, bits_min(wanted * size, CARVE_SIZE_MAX));
+    size_t most = leaves_alone(slab, size) ? size : CARVE_SIZE_MAX;
+    size_t bytes = bits_max(least, bits_min(wanted * size, most));
     uint32_t count = (uint32_t)bits_min(room, bytes / size);
     *first = (char *)start;
     slab->carved_count = (uint16_t)(slab->carved_count + count);
@@ -106,7 +113,6 @@ static unsigned acquire_single(unsigned object_class, void **list) {
     span_publish(slab, SPAN_LARGE, object_class);
     slab_set_count_new(object_class);
     *list = (void *)slab->address;
-    *(void **)*list = NULL;
     return 1;
 }
 
@@ -211,9 +217,12 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
         unsigned count = take_partial(set, object_class, wanted, list);
         unsigned carved = count ? 0 : carve(set, object_class, wanted, &fresh);
         lock_release(&set->lock, LOCK_CLASS);
+        size_t size = size_classes[object_class].size;
         if (carved) {
-            slab_set_chain(fresh, carved, size_classes[object_class].size, NULL);
             *list = fresh;
+        }
+        if (carved > 1 || (carved && size <= WHOLE_LIST_SIZE)) {
+            slab_set_chain(fresh, carved, size, NULL);
         }
         if (count + carved) {
             return count + carved;

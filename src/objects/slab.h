@@ -26,7 +26,8 @@ void slab_initialise(unsigned wanted);
 unsigned slab_current_shard(void);
 
 /* Takes about wanted blocks of a class (at least 1, at most a slab's worth); returns how many and
- * a list of them, or 0 when there is no memory. */
+ * a list of them, or 0 when there is no memory. A single block may never have been touched: it is
+ * not a list, its first word says nothing. */
 unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list);
 
 /* Gives a list of blocks of one class back. The list ends with NULL, or in a circle where a block

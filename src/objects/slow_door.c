@@ -54,14 +54,11 @@ static PRIM_COLD void see_free(void *block) {
 /* Without a cache: one block from the slabs; what came along goes straight back. */
 static void *allocate_from_slabs(unsigned object_class) {
     void *list;
-    if (slab_acquire(0, object_class, 1, &list) == 0) {
-        return NULL;
+    unsigned count = slab_acquire(0, object_class, 1, &list);
+    if (count > 1) {
+        slab_release(object_class, *(void **)list);
     }
-    void *rest = *(void **)list;
-    if (rest) {
-        slab_release(object_class, rest);
-    }
-    return list;
+    return count ? list : NULL;
 }
 
 PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class) {

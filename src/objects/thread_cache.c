@@ -229,7 +229,7 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
     if (count == 0) {
         return NULL;
     }
-    cache->head[object_class] = *(void **)list;
+    cache->head[object_class] = count > 1 ? *(void **)list : NULL;
     cache->room[object_class] -= (int32_t)(count - 1);
     return list;
 }

@@ -52,6 +52,9 @@ static inline unsigned hold(struct holder *holder, unsigned shard, unsigned want
     size_t size = size_of(holder->object_class);
     void *list = NULL;
     unsigned count = slab_acquire(shard, holder->object_class, wanted, &list);
+    if (count == 1) {
+        *(void **)list = NULL;
+    }
     CHECK(count >= 1, "no memory for class %u", holder->object_class);
     for (unsigned i = 0; i < count; i++) {
         CHECK(list && holder->count < HELD_MAX, "the list of %u blocks ends at %u", count, i);

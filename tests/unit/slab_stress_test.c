@@ -34,7 +34,10 @@ static void work(unsigned number) {
         size_t size = size_classes[object_class].size;
         void *list = NULL;
         if (random_below(&random, 5) < 3) {
-            slab_acquire(number % 2, object_class, 1 + (unsigned)random_below(&random, 32), &list);
+            unsigned wanted = 1 + (unsigned)random_below(&random, 32);
+            if (slab_acquire(number % 2, object_class, wanted, &list) == 1) {
+                *(void **)list = NULL;
+            }
             for (void *block = list; block; block = *(void **)block) {
                 uint64_t pattern = 0;
                 fill_pattern(&pattern, sizeof pattern, (uintptr_t)block);

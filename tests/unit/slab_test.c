@@ -1,5 +1,8 @@
 #include "objects/slab.h"
 
+#include <errno.h>
+#include <sys/mman.h>
+
 #include "base/atomics.h"
 #include "objects/double_free.h"
 #include "objects/size_class.h"
@@ -26,6 +29,9 @@ static unsigned length(const void *list) {
 static void *acquire(unsigned shard, unsigned object_class, unsigned wanted) {
     void *list = NULL;
     unsigned count = slab_acquire(shard, object_class, wanted, &list);
+    if (count == 1) {
+        *(void **)list = NULL;
+    }
     CHECK(count >= 1, "no memory for class %u", object_class);
     CHECK(count <= size_classes[object_class].capacity, "%u blocks of class %u", count,
           object_class);
@@ -119,6 +125,35 @@ static void test_some_at_a_time(void **state) {
         }
         check_nothing_left();
     }
+}
+
+static bool is_resident(const void *block) {
+    uintptr_t page = (uintptr_t)block & ~(uintptr_t)(memory_page_size() - 1);
+    unsigned char state = 0;
+    CHECK(mincore((void *)page, 1, &state) == 0, "mincore: %d", errno);
+    return state & 1;
+}
+
+/* Among several threads a greater block of a fresh slab comes alone, and nobody has touched its
+ * page yet. */
+static void test_greater_blocks_come_untouched(void **state) {
+    (void)state;
+    static void *kept[100];
+    unsigned object_class = size_class_of(8192);
+    size_t untouched = 0;
+    slab_initialise(2);
+    for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
+        assert_int_equal(slab_acquire(1, object_class, 2, &kept[i]) > 0, 1);
+        bool is_alone = span_of_block(kept[i])->is_zero && !is_resident(kept[i]);
+        untouched += is_alone;
+        *(void **)kept[i] = is_alone ? NULL : *(void **)kept[i];
+    }
+    assert_true(untouched > ARRAY_LENGTH(kept) / 2);
+    for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
+        slab_release(object_class, kept[i]);
+    }
+    slab_initialise(1);
+    check_nothing_left();
 }
 
 static int by_address(const void *a, const void *b) {
@@ -364,6 +399,7 @@ static void test_some_of_a_circle(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greater_blocks_come_untouched), /* the first: no page is dirty yet */
         cmocka_unit_test(test_carving_stops_at_page_end),
         cmocka_unit_test(test_every_class),
         cmocka_unit_test(test_some_of_a_circle),
