@@ -23,6 +23,8 @@
     atomic_exchange_explicit((target), (value), memory_order_acquire)
 #define exchange_release(target, value) \
     atomic_exchange_explicit((target), (value), memory_order_release)
+#define exchange_both(target, value) \
+    atomic_exchange_explicit((target), (value), memory_order_acq_rel)
 #define compare_exchange_acquire(target, expected, value)                                        \
     atomic_compare_exchange_strong_explicit((target), (expected), (value), memory_order_acquire, \
                                             memory_order_relaxed)

@@ -6,37 +6,15 @@
 
 #include "base/print.h"
 #include "objects/foreign.h"
+#include "objects/hardened_bin.h"
 #include "objects/hardened_slab.h"
+#include "objects/large.h"
 #include "objects/sampler.h"
 #include "objects/slow_door.h"
 #include "os/machine.h"
 #include "os/process.h"
-#include "pages/metadata.h"
 
-enum {
-    READY_MAX = 32,         /* blocks of a class that a thread keeps ready */
-    READY_SIZE = 32 * 1024, /* bytes of them, but one block at least */
-    REFILL_MIN = 4,    /* blocks that a class in use gets first; then twice as many each time */
-    WAITING_MAX = 32,  /* blocks of a class in quarantine */
-    INLINE_CLEAR = 64, /* bytes that are cleared quicker than a function is called */
-};
-
-struct bin {
-    void *next;                 /* (owner) the block that goes out next; NULL: none is ready */
-    uint32_t ready_count;       /* (owner) of others */
-    uint32_t ready_room;        /* (owner) how many there may be */
-    uint32_t clear_size;        /* (owner) bytes of a freed block that become zero */
-    uint32_t waiting_room;      /* (owner) places in the quarantine: a power of two, or 0 */
-    uint32_t waiting_next;      /* (owner) the place of the block that has waited longest */
-    uint32_t refill_count;      /* (owner) */
-    void *ready[READY_MAX];     /* (owner) */
-    void *waiting[WAITING_MAX]; /* (owner) a ring; NULL where none has waited yet */
-};
-
-struct hardened_cache {
-    uint64_t random; /* (owner) state of the generator */
-    struct bin bins[CLASS_COUNT + 1];
-};
+enum { INLINE_CLEAR = 64 }; /* bytes that are cleared quicker than a function is called */
 
 /* Ends the program, unless the user wants to hear only. */
 static PRIM_COLD void complain(const char *what, const char *call, const void *block) {
@@ -55,51 +33,6 @@ static PRIM_COLD void complain(const char *what, const char *call, const void *b
     }
 }
 
-static void set_up(struct bin *bin, size_t size) {
-    bin->ready_room = (uint32_t)bits_clamp(READY_SIZE / size, 1, READY_MAX);
-    bin->refill_count = (uint32_t)bits_min(bin->ready_room, REFILL_MIN);
-    size_t waiting = bits_min(options.quarantine / size, WAITING_MAX);
-    bin->waiting_room = waiting ? 1u << bits_highest(waiting) : 0;
-    bin->clear_size = (uint32_t)bits_min(size, bits_round_up(options.zero_max, 16));
-}
-
-/* A cache's arrays stay with it, whoever's it will be. */
-static PRIM_COLD struct hardened_cache *make_cache(struct thread_cache *cache) {
-    struct hardened_cache *own = metadata_allocate(sizeof *own, PRIM_CACHE_LINE);
-    if (own) {
-        own->random = machine_random() ^ (uintptr_t)cache;
-        for (unsigned i = 1; i <= CLASS_COUNT; i++) {
-            set_up(&own->bins[i], size_classes[i].size);
-        }
-    }
-    cache->hardened = own;
-    return own;
-}
-
-/* Of the ready blocks, one by a throw goes out next: it is on its way from memory until then. */
-PRIM_INLINE void choose_next(struct hardened_cache *own, struct bin *bin) {
-    void *block = NULL;
-    uint32_t count = bin->ready_count;
-    if (PRIM_LIKELY(count != 0)) {
-        void **chosen = &bin->ready[hardened_throw(&own->random, count)];
-        block = *chosen;
-        *chosen = bin->ready[count - 1];
-        bin->ready_count = count - 1;
-        __builtin_prefetch(block, 1);
-    }
-    bin->next = block;
-}
-
-static PRIM_NOINLINE bool refill(struct hardened_cache *own, unsigned object_class) {
-    struct bin *bin = &own->bins[object_class];
-    bin->ready_count =
-        hardened_slab_take(object_class, bin->ready, bin->refill_count, &own->random);
-    bin->refill_count =
-        (uint32_t)bits_min((size_t)2 * bin->refill_count, (bin->ready_room + 1) / 2);
-    choose_next(own, bin);
-    return bin->next != NULL;
-}
-
 /* Whether nobody has written to the block since it was freed. */
 PRIM_INLINE bool is_untouched(const void *block) {
     const uint64_t *words = block;
@@ -116,10 +49,10 @@ PRIM_INLINE void *begin(void *block, unsigned object_class) {
 
 /* A block that was written to is nobody's anymore. */
 static PRIM_NOINLINE void *allocate_with_care(struct hardened_cache *own, unsigned object_class) {
-    struct bin *bin = &own->bins[object_class];
-    while (bin->next || refill(own, object_class)) {
-        void *block = bin->next;
-        choose_next(own, bin);
+    struct hardened_bin *bin = &own->bins[object_class];
+    while (!hardened_bin_is_empty(bin) || hardened_bin_turn(own, object_class) ||
+           hardened_bin_refill(own, object_class)) {
+        void *block = hardened_bin_pop(bin);
         if (is_untouched(block)) {
             return begin(block, object_class);
         }
@@ -128,9 +61,26 @@ static PRIM_NOINLINE void *allocate_with_care(struct hardened_cache *own, unsign
     return NULL;
 }
 
+static PRIM_NOINLINE void *malloc_again(size_t size, struct hardened_cache *own,
+                                        unsigned object_class) {
+    return hardened_bin_turn(own, object_class) ? allocate_with_care(own, object_class)
+                                                : allocate_slower(size);
+}
+
 static PRIM_COLD void *malloc_beside(size_t size, const void *touched) {
     complain("written after free", "malloc", touched);
     return allocate_slower(size);
+}
+
+PRIM_INLINE void *allocate_ready(size_t size, unsigned object_class, struct hardened_cache *own) {
+    struct hardened_bin *bin = &own->bins[object_class];
+    PRIM_FORGET(bin);
+    if (PRIM_UNLIKELY(hardened_bin_is_empty(bin))) {
+        return malloc_again(size, own, object_class);
+    }
+    void *block = hardened_bin_pop(bin);
+    return PRIM_LIKELY(is_untouched(block)) ? begin(block, object_class)
+                                            : malloc_beside(size, block);
 }
 
 void *hardened_malloc(size_t size, struct thread_cache *cache) {
@@ -139,20 +89,16 @@ void *hardened_malloc(size_t size, struct thread_cache *cache) {
     }
     unsigned object_class =
         size <= SMALL_SIZE_MAX ? cache->class_of[size] : size_class_by_arithmetic(size);
-    struct bin *bin = &cache->hardened->bins[object_class];
-    PRIM_FORGET(bin);
-    void *block = bin->next;
-    if (PRIM_UNLIKELY(!block)) {
-        return allocate_slower(size);
-    }
-    choose_next(cache->hardened, bin);
-    return PRIM_LIKELY(is_untouched(block)) ? begin(block, object_class)
-                                            : malloc_beside(size, block);
+    return allocate_ready(size, object_class, cache->hardened);
+}
+
+/* NULL for a thread without a cache, or without memory. */
+static struct hardened_cache *cache_of(struct thread_cache *cache) {
+    return !cache ? NULL : cache->hardened ? cache->hardened : hardened_bins_make(cache);
 }
 
 void *hardened_allocate(struct thread_cache *cache, unsigned object_class) {
-    struct hardened_cache *own = cache ? cache->hardened : NULL;
-    own = own || !cache ? own : make_cache(cache);
+    struct hardened_cache *own = cache_of(cache);
     if (own) {
         return allocate_with_care(own, object_class);
     }
@@ -176,55 +122,20 @@ PRIM_INLINE unsigned end(void *block) {
     return object_class;
 }
 
-/* Gives half of a full bin back, those that came first. */
-static PRIM_NOINLINE void overflow(struct bin *bin, void *block) {
-    thread_cache_nest();
-    unsigned half = (bin->ready_count + 1) / 2;
-    hardened_slab_give(bin->ready, half);
-    bin->ready_count -= half;
-    memmove(bin->ready, bin->ready + half, bin->ready_count * sizeof bin->ready[0]);
-    bin->ready[bin->ready_count++] = block;
-    thread_cache_leave();
-}
-
-/* The block has no secrets anymore. */
-PRIM_INLINE void keep(struct bin *bin, void *block) {
-    if (PRIM_LIKELY(bin->waiting_room)) {
-        uint32_t next = bin->waiting_next;
-        void *eldest = bin->waiting[next];
-        bin->waiting[next] = block;
-        bin->waiting_next = (next + 1) & (bin->waiting_room - 1);
-        block = eldest;
-        if (PRIM_UNLIKELY(!block)) {
-            return;
-        }
-    }
-    uint32_t count = bin->ready_count;
-    if (PRIM_UNLIKELY(!bin->next)) {
-        bin->next = block;
-        return;
-    }
-    if (PRIM_UNLIKELY(count >= bin->ready_room)) {
-        overflow(bin, block);
-        return;
-    }
-    bin->ready[count] = block;
-    bin->ready_count = count + 1;
-}
-
-static PRIM_NOINLINE void clear_and_keep(struct bin *bin, void *block) {
+static PRIM_NOINLINE void clear_and_keep(struct hardened_bin *bin, unsigned object_class,
+                                         void *block) {
     memset(block, 0, bin->clear_size);
-    keep(bin, block);
+    hardened_bin_push(bin, object_class, block);
 }
 
-/* Whole units, at most INLINE_CLEAR bytes: too much is written twice rather than guessed. */
+/* Whole units, at most INLINE_CLEAR bytes: some are written twice. */
 PRIM_INLINE void clear_inline(char *block, size_t size) {
     typedef uint64_t unit __attribute__((vector_size(HARDENED_UNIT), may_alias));
-    size_t last = size - sizeof(unit);
-    *(unit *)block = (unit){0};
-    *(unit *)(block + bits_min(sizeof(unit), last)) = (unit){0};
-    *(unit *)(block + bits_min(2 * sizeof(unit), last)) = (unit){0};
-    *(unit *)(block + last) = (unit){0};
+    unit *end = (unit *)(block + size);
+    ((unit *)block)[0] = end[-1] = (unit){0};
+    if (size > 2 * sizeof(unit)) {
+        ((unit *)block)[1] = end[-2] = (unit){0};
+    }
 }
 
 PRIM_NOINLINE void hardened_free(void *block, struct hardened_cache *own) {
@@ -233,16 +144,16 @@ PRIM_NOINLINE void hardened_free(void *block, struct hardened_cache *own) {
         release_slower(block, __builtin_return_address(0));
         return;
     }
-    struct bin *bin = &own->bins[object_class];
+    struct hardened_bin *bin = &own->bins[object_class];
     PRIM_FORGET(bin);
-    if (bin->clear_size > INLINE_CLEAR) {
-        clear_and_keep(bin, block);
+    if (PRIM_UNLIKELY(bin->clear_size > INLINE_CLEAR)) {
+        clear_and_keep(bin, object_class, block);
         return;
     }
     if (PRIM_LIKELY(bin->clear_size)) {
         clear_inline(block, bin->clear_size);
     }
-    keep(bin, block);
+    hardened_bin_push(bin, object_class, block);
 }
 
 /* Why a pointer is no live block. */
@@ -289,8 +200,9 @@ static void clear(void *block, size_t size) {
 
 PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
     if (is_live(block)) {
-        if (cache && cache->hardened) {
-            hardened_free(block, cache->hardened);
+        struct hardened_cache *own = cache_of(cache);
+        if (own) {
+            hardened_free(block, own);
         } else {
             unsigned object_class = end(block);
             clear(block, size_classes[object_class].size);
@@ -315,23 +227,13 @@ PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
 PRIM_COLD void hardened_flush(struct thread_cache *cache) {
     struct hardened_cache *own = cache->hardened;
     for (unsigned object_class = 1; own && object_class <= CLASS_COUNT; object_class++) {
-        struct bin *bin = &own->bins[object_class];
-        for (unsigned i = 0; i < bin->waiting_room && bin->waiting[i]; i++) {
-            hardened_slab_give(&bin->waiting[i], 1);
-            bin->waiting[i] = NULL;
-        }
-        bin->waiting_next = 0;
-        if (bin->next) {
-            hardened_slab_give(&bin->next, 1);
-            bin->next = NULL;
-        }
-        hardened_slab_give(bin->ready, bin->ready_count);
-        bin->ready_count = 0;
+        hardened_bin_flush(&own->bins[object_class], object_class);
     }
 }
 
 PRIM_COLD void hardened_trim(void) {
     if (hardened_is_on()) {
         hardened_slab_trim();
+        large_trim();
     }
 }

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "objects/hardened_depot.h"
 #include "objects/thread_cache.h"
-#include "os/lock.h"
 #include "os/memory.h"
 #include "pages/limits.h"
 #include "pages/mapping.h"
@@ -18,21 +18,24 @@ enum {
     GUARD_EVERY = 8,      /* one slab in so many ends with a forbidden slice */
     ROOM_FROM_COUNT = 16, /* slabs of so many blocks give one up for a random start */
     OPEN_SIZE = 4096,     /* bytes opened at a time */
-    RUN_MAX = 4,          /* blocks taken by one throw */
+    RUN_MAX = 16,         /* blocks taken by one throw */
     GIVE_MAX = 32,        /* blocks given back under one lock */
-    KEPT_MAX = 2 << 20,   /* bytes of slabs without used blocks that are kept, guards and all */
+    KEPT_DIVISOR = 4,     /* such a part of a set's slabs may be kept without use, guards and all */
+    KEPT_SIZE = 64 << 10, /* and so many bytes at least */
 };
 
-static struct hardened_set {
-    struct lock lock;
-    struct hardened_slab *partial; /* (lock: HARDENED) slabs with free blocks */
-    struct hardened_slab *empty;   /* (lock: HARDENED) kept slabs without used blocks */
-    struct hardened_slab *unused;  /* (lock: HARDENED) descriptors without a slab */
-} sets[SHARD_COUNT][CLASS_COUNT + 1];
-
-static _Atomic size_t kept_bytes; /* (atomic: hint, sum of what the lists of empty slabs hold) */
+static struct hardened_set sets[SHARD_COUNT][CLASS_COUNT + 1];
 
 _Atomic(struct hardened_states *) hardened_states[CHUNK_COUNT];
+
+struct hardened_set *hardened_set_here(unsigned object_class) {
+    return &sets[thread_cache_shard() % SHARD_COUNT][object_class];
+}
+
+bool hardened_set_may_keep(const struct hardened_set *set, size_t bytes) {
+    return set->kept_bytes + bytes <= bits_max(set->bytes / KEPT_DIVISOR, KEPT_SIZE) &&
+           !limits_are_pressed();
+}
 
 /* What most programs never touch of it costs address space only. */
 static PRIM_COLD bool make_states(uintptr_t chunk) {
@@ -166,15 +169,26 @@ static PRIM_COLD struct hardened_slab *make_slab(struct hardened_set *set, unsig
     return slab;
 }
 
+static size_t slab_bytes(const struct hardened_slab *slab) {
+    return span_size(slab->span);
+}
+
+/* The slab serves. */
+static PRIM_COLD void begin_slab(struct hardened_slab *slab) {
+    struct hardened_set *set = slab->set;
+    lock_acquire(&set->lock, LOCK_HARDENED);
+    insert(set, slab);
+    set->bytes += slab_bytes(slab);
+    lock_release(&set->lock, LOCK_HARDENED);
+}
+
 /* Gives an empty slab to the page heap; where a limit on data forbids that its guard becomes
  * writable again, it goes on serving. */
 static PRIM_COLD void end_slab(struct hardened_slab *slab) {
     struct hardened_set *set = slab->set;
     struct span *span = slab->span;
     if (slab->has_guard && !mapping_allow(span_end(span) - SLICE_SIZE)) {
-        lock_acquire(&set->lock, LOCK_HARDENED);
-        insert(set, slab);
-        lock_release(&set->lock, LOCK_HARDENED);
+        begin_slab(slab);
         return;
     }
     span->free_blocks = NULL;
@@ -215,16 +229,12 @@ static unsigned take_run(struct hardened_slab *slab, void **blocks, unsigned wan
     return taken;
 }
 
-static size_t slab_bytes(const struct hardened_slab *slab) {
-    return span_size(slab->span);
-}
-
 /* With the lock held: a slab that was kept for this, or NULL. */
 static PRIM_COLD struct hardened_slab *use_empty(struct hardened_set *set) {
     struct hardened_slab *slab = set->empty;
     if (slab) {
         set->empty = slab->next;
-        subtract_relaxed(&kept_bytes, slab_bytes(slab));
+        set->kept_bytes -= slab_bytes(slab);
         insert(set, slab);
     }
     return slab;
@@ -233,10 +243,11 @@ static PRIM_COLD struct hardened_slab *use_empty(struct hardened_set *set) {
 /* With the lock held: whether the slab is kept. */
 static PRIM_COLD bool keep_empty(struct hardened_set *set, struct hardened_slab *slab) {
     size_t bytes = slab_bytes(slab);
-    if (load_relaxed(&kept_bytes) + bytes > KEPT_MAX || limits_are_pressed()) {
+    if (!hardened_set_may_keep(set, bytes)) {
+        set->bytes -= bytes;
         return false;
     }
-    add_relaxed(&kept_bytes, bytes);
+    set->kept_bytes += bytes;
     slab->next = set->empty;
     set->empty = slab;
     return true;
@@ -244,7 +255,7 @@ static PRIM_COLD bool keep_empty(struct hardened_set *set, struct hardened_slab 
 
 unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wanted,
                             uint64_t *random) {
-    struct hardened_set *set = &sets[thread_cache_shard() % SHARD_COUNT][object_class];
+    struct hardened_set *set = hardened_set_here(object_class);
     unsigned taken = 0;
     for (;;) {
         lock_acquire(&set->lock, LOCK_HARDENED);
@@ -268,9 +279,7 @@ unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wante
         if (!slab) {
             return 0;
         }
-        lock_acquire(&set->lock, LOCK_HARDENED);
-        insert(set, slab);
-        lock_release(&set->lock, LOCK_HARDENED);
+        begin_slab(slab);
     }
 }
 
@@ -337,11 +346,13 @@ void hardened_slab_give(void *const *blocks, unsigned count) {
 }
 
 static void trim(struct hardened_set *set) {
+    hardened_depot_trim(set);
     lock_acquire(&set->lock, LOCK_HARDENED);
     struct hardened_slab *emptied = set->empty;
     set->empty = NULL;
     for (struct hardened_slab *slab = emptied; slab; slab = slab->next) {
-        subtract_relaxed(&kept_bytes, slab_bytes(slab));
+        set->kept_bytes -= slab_bytes(slab);
+        set->bytes -= slab_bytes(slab);
     }
     lock_release(&set->lock, LOCK_HARDENED);
     end_slabs(emptied);

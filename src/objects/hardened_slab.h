@@ -17,6 +17,7 @@
 #define PRIM_OBJECTS_HARDENED_SLAB_H
 
 #include "objects/size_class.h"
+#include "os/lock.h"
 #include "pages/span.h"
 
 enum { HARDENED_BUCKET = 255, HARDENED_UNIT = 16 };
@@ -34,6 +35,18 @@ struct hardened_slab {
     uint32_t free_count;            /* (lock: HARDENED) of these, free */
     bool has_guard;                 /* (const while in use) its last slice is forbidden */
     uint64_t free[];                /* (lock: HARDENED) one bit a block */
+};
+
+struct hardened_set {
+    struct lock lock;
+    _Atomic bool has_full;         /* (atomic: hint, written under the lock) */
+    struct hardened_slab *partial; /* (lock: HARDENED) slabs with free blocks */
+    struct hardened_slab *empty;   /* (lock: HARDENED) kept slabs without used blocks */
+    struct hardened_slab *unused;  /* (lock: HARDENED) descriptors without a slab */
+    struct magazine *full;         /* (lock: HARDENED) with blocks: hardened_depot.h */
+    struct magazine *spent;        /* (lock: HARDENED) without */
+    size_t bytes;                  /* (lock: HARDENED) of all its slabs */
+    size_t kept_bytes;             /* (lock: HARDENED) of kept slabs and blocks in magazines */
 };
 
 struct hardened_states {
@@ -68,12 +81,23 @@ PRIM_INLINE uint32_t hardened_slab_index(const struct hardened_slab *slab, const
     return (uint32_t)(((uintptr_t)block - slab->start) * slab->reciprocal >> 40);
 }
 
+/* The generator's next state; its upper bits are thrown dice. */
+PRIM_INLINE uint64_t hardened_next(uint64_t random) {
+    return random * 6364136223846793005u + 1;
+}
+
 /* A number below the limit. */
 PRIM_INLINE uint32_t hardened_throw(uint64_t *random, uint32_t limit) {
     uint64_t now = *random >> 32;
-    *random = *random * 6364136223846793005u + 1;
+    *random = hardened_next(*random);
     return (uint32_t)(now * limit >> 32);
 }
+
+/* The set that the calling thread takes blocks from. */
+struct hardened_set *hardened_set_here(unsigned object_class);
+
+/* With the lock held: whether so much more may be kept. */
+bool hardened_set_may_keep(const struct hardened_set *set, size_t bytes);
 
 /* Takes up to wanted blocks, all zero as far as options.zero_max; returns how many, 0 without
  * memory. */
@@ -83,7 +107,7 @@ unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wante
 /* Gives blocks back. */
 void hardened_slab_give(void *const *blocks, unsigned count);
 
-/* Gives slabs without used blocks that were kept for later to the page heap. */
+/* Gives what was kept for later to the page heap. */
 void hardened_slab_trim(void);
 
 void hardened_slab_fork_prepare(void);

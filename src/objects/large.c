@@ -66,15 +66,43 @@ static void begin_block(struct span *span) {
     count_slices(span->slice_count);
 }
 
-/* Takes a block's span back, as CLEAN if its pages are gone. Those of a guard are not, but for the
- * one that was forbidden. */
-static void end_block(struct span *span, enum span_state state) {
+/* To the page heap, as CLEAN if its pages are gone. Those of a guard are not, but for the one that
+ * was forbidden. */
+static PRIM_NOINLINE void give(struct span *span, enum span_state state) {
     state = span->has_guard ? SPAN_DIRTY : state;
+    large_guard_end(span);
+    purge_free(span, threshold_end(span, state));
+}
+
+PRIM_COLD void large_trim(void) {
+    for (struct span *span = large_guard_evict(); span; span = large_guard_evict()) {
+        give(span, SPAN_DIRTY);
+    }
+}
+
+/* A span with its guard, of a block that has ended, or NULL: then there shall be room for it. */
+static PRIM_COLD struct span *take_kept(size_t size, size_t alignment, bool *is_zero) {
+    struct span *span = large_guard_find(slices_for(size), alignment);
+    if (!span && large_guard_is_excessive()) {
+        large_trim();
+    }
+    if (span && is_zero) {
+        *is_zero = false;
+    }
+    return span;
+}
+
+/* Takes a block's span back, as CLEAN if its pages are gone. */
+static void end_block(struct span *span, enum span_state state) {
     span_withdraw(span);
     counter_add(&block_count, (size_t)-1);
     counter_add(&slice_count, -(size_t)span->slice_count);
-    large_guard_end(span);
-    purge_free(span, threshold_end(span, state));
+    if (state == SPAN_DIRTY) {
+        span = large_guard_keep(span);
+    }
+    if (span) {
+        give(span, state);
+    }
 }
 
 static struct span *allocate_span(size_t slices, size_t alignment) {
@@ -113,7 +141,13 @@ struct span *large_take(size_t size, size_t alignment, bool *is_zero) {
 }
 
 void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
-    struct span *span = take(span_slices(size), alignment, is_zero);
+    struct span *span = options.hardened ? take_kept(size, alignment, is_zero) : NULL;
+    if (span) {
+        publish(span, size);
+        count_slices(span->slice_count);
+        return (void *)span->address;
+    }
+    span = take(span_slices(size), alignment, is_zero);
     if (!span) {
         return NULL;
     }

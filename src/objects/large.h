@@ -24,6 +24,9 @@ size_t large_total_count(void);
 
 void large_release(struct span *span);
 
+/* Frees what large_guard.h keeps. */
+void large_trim(void);
+
 /* Makes the block size bytes without changing its address; false when it must move. */
 bool large_resize(struct span *span, size_t size);
 

@@ -2,7 +2,11 @@
  *
  * The guard is a span of its own, which belongs to whoever holds the block: so the block is as
  * large as ever to all who ask. It is BUSY, and nobody joins it. Before the block ends, or changes
- * in place, the guard becomes the block's last slice. */
+ * in place, the guard becomes the block's last slice.
+ *
+ * To make and to end a guard are two system calls. So some of the blocks that were freed last are
+ * kept, guards and all, for others of about their size: spans that are BUSY, and dirty. Each stands
+ * in one word, which whoever takes it out exchanges for 0 (order pair: kept). */
 #ifndef PRIM_OBJECTS_LARGE_GUARD_H
 #define PRIM_OBJECTS_LARGE_GUARD_H
 
@@ -20,5 +24,18 @@ void large_guard_begin(struct span *span);
 /* Makes the guard the span's last slice. Where a limit on data stands in the way it stays what it
  * is, and nobody's; so do its few bytes of address space. */
 void large_guard_end(struct span *span);
+
+/* A kept span for a block of so many slices and such an alignment, or NULL. */
+struct span *large_guard_find(size_t slices, size_t alignment);
+
+/* Keeps the dirty span of a block that has ended; returns the one that is to be freed instead:
+ * itself, another one, or NULL. */
+struct span *large_guard_keep(struct span *span);
+
+/* Whether more is kept than serves. */
+bool large_guard_is_excessive(void);
+
+/* One that is kept no longer, or NULL. */
+struct span *large_guard_evict(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "objects/maintenance.h"
 
 #include "base/bits.h"
+#include "objects/hardened.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
 #include "os/confined.h"
@@ -95,6 +96,7 @@ static void maintain(void) {
     for (;;) {
         size_t threshold = work();
         huge_return_waste();
+        hardened_trim();
         bool may_stay = !load_relaxed(&must_leave) && is_wanted();
         atomic_store_explicit(&maintenance_threshold, threshold, memory_order_seq_cst);
         atomic_thread_fence(memory_order_seq_cst);

@@ -151,6 +151,32 @@ static void test_move(void **state) {
     assert_int_equal(unit_slices_in_use(), 0);
 }
 
+/* Hardened: a freed block's span, guard and all, is the next one's of about its size. What is kept
+ * goes when another size needs room, or when asked for. */
+static void test_kept_guards(void **state) {
+    (void)state;
+    options.hardened = true;
+    purge_all(0); /* against nothing, what is kept is much */
+    struct span *span = take(3 * mebibyte);
+    uintptr_t address = span->address;
+    assert_true(span->has_guard);
+    large_release(span);
+    assert_int_equal(span_class_of((void *)address), 0);
+    assert_int_equal(unit_slices_in_use(), 3 * mebibyte / SLICE_SIZE + 1);
+    bool zero = true;
+    void *again = large_allocate(3 * mebibyte - SLICE_SIZE, 0, &zero);
+    assert_int_equal((uintptr_t)again, address);
+    assert_false(zero);
+    assert_true(span->has_guard);
+    large_release(span);
+    span = take(4 * mebibyte);
+    assert_int_equal(unit_slices_in_use(), 4 * mebibyte / SLICE_SIZE + 1);
+    large_release(span);
+    large_trim();
+    assert_int_equal(unit_slices_in_use(), 0);
+    options.hardened = false;
+}
+
 int main(void) {
     heap_ensure();
     options.purge = 0; /* only when these tests ask for it */
@@ -161,6 +187,7 @@ int main(void) {
         cmocka_unit_test(test_resize_in_place),
         cmocka_unit_test(test_no_growth_into_a_neighbour),
         cmocka_unit_test(test_move),
+        cmocka_unit_test(test_kept_guards),
     };
     return cmocka_run_group_tests_name("large", tests, NULL, NULL);
 }

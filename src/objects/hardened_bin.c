@@ -1,0 +1,157 @@
+/* hardened_bin.c - see hardened_bin.h. */
+#include "objects/hardened_bin.h"
+
+#include "base/bits.h"
+#include "objects/hardened_slab.h"
+#include "os/machine.h"
+#include "pages/metadata.h"
+#include "settings/options.h"
+
+enum {
+    SMALL_SIZE = 4096,              /* a block up to so much is small */
+    READY_SIZE = 32 * 1024,         /* bytes of small blocks that a magazine may hold ... */
+    READY_MEDIUM_SIZE = 128 * 1024, /* ... and of greater ones; two blocks at least */
+    REFILL_MIN = 4,   /* blocks that a class in use gets first; then twice as many each time */
+    WAITING_MIN = 8,  /* freed blocks of a class that wait for more ... */
+    WAITING_MAX = 32, /* ... by options.quarantine */
+};
+
+static unsigned room_of(unsigned object_class) {
+    size_t size = size_classes[object_class].size;
+    size_t room = (size > SMALL_SIZE ? READY_MEDIUM_SIZE : READY_SIZE) / size;
+    return (unsigned)bits_clamp(room, 2, MAGAZINE_ROOM);
+}
+
+static void set_up(struct hardened_bin *bin, unsigned object_class) {
+    size_t size = size_classes[object_class].size;
+    size_t room = room_of(object_class);
+    size_t waiting = bits_clamp(options.quarantine / size, WAITING_MIN, WAITING_MAX);
+    bin->waiting_min = (uint16_t)bits_min(options.quarantine ? waiting : 1, (room + 1) / 2);
+    bin->refill_count = (uint16_t)bits_min(REFILL_MIN, room);
+    bin->clear_size = (uint32_t)bits_min(size, bits_round_up(options.zero_max, HARDENED_UNIT));
+}
+
+struct hardened_cache *hardened_bins_make(struct thread_cache *cache) {
+    struct hardened_cache *own = metadata_allocate(sizeof *own, PRIM_CACHE_LINE);
+    if (own) {
+        own->random = machine_random() ^ (uintptr_t)cache;
+        for (unsigned i = 1; i <= CLASS_COUNT; i++) {
+            set_up(&own->bins[i], i);
+        }
+    }
+    cache->hardened = own;
+    return own;
+}
+
+static struct magazine *make_magazine(void) {
+    return metadata_allocate(sizeof(struct magazine), PRIM_CACHE_LINE);
+}
+
+/* Its blocks go out in any order: each, from the last on, changes places with one of those that are
+ * left. */
+static void load(struct hardened_bin *bin, struct magazine *magazine, uint64_t *random) {
+    void **blocks = magazine->blocks;
+    blocks[0] = magazine; /* when the last one goes out this is prefetched */
+    bin->ready = magazine;
+    bin->bottom = blocks;
+    bin->top = blocks + magazine->count;
+    uint64_t state = *random;
+    for (size_t left = magazine->count; left > 1; left--) {
+        state = hardened_next(state);
+        void **thrown = &blocks[1 + ((state >> 48) * left >> 16)];
+        void *block = *thrown;
+        *thrown = blocks[left];
+        blocks[left] = block;
+    }
+    *random = state;
+}
+
+static void collect(struct hardened_bin *bin, struct magazine *magazine, unsigned object_class) {
+    bin->freed = magazine;
+    bin->freed_top = magazine->blocks + magazine->count;
+    bin->freed_last = magazine->blocks + room_of(object_class);
+}
+
+bool hardened_bin_turn(struct hardened_cache *own, unsigned object_class) {
+    struct hardened_bin *bin = &own->bins[object_class];
+    struct magazine *empty = bin->ready;
+    struct magazine *full = bin->spare;
+    if (!empty) {
+        return false;
+    }
+    empty->count = 0;
+    if (full && full->count) {
+        bin->spare = empty;
+    } else {
+        full = bin->freed;
+        size_t count = full ? (size_t)(bin->freed_top - full->blocks) : 0;
+        if (count < bin->waiting_min) {
+            return false;
+        }
+        full->count = count;
+        collect(bin, empty, object_class);
+    }
+    load(bin, full, &own->random);
+    return true;
+}
+
+bool hardened_bin_refill(struct hardened_cache *own, unsigned object_class) {
+    struct hardened_bin *bin = &own->bins[object_class];
+    struct magazine *empty = bin->ready ? bin->ready : make_magazine();
+    if (!empty) {
+        return false;
+    }
+    empty->count = 0;
+    struct magazine *full = hardened_depot_take(object_class, bin->spare);
+    if (full) {
+        bin->spare = empty;
+    } else {
+        full = empty;
+        full->count =
+            hardened_slab_take(object_class, full->blocks + 1, bin->refill_count, &own->random);
+        bin->refill_count =
+            (uint16_t)bits_min((size_t)2 * bin->refill_count, room_of(object_class));
+    }
+    load(bin, full, &own->random);
+    return full->count != 0;
+}
+
+void hardened_bin_overflow(struct hardened_bin *bin, unsigned object_class, void *block) {
+    thread_cache_nest();
+    struct magazine *next = bin->spare;
+    next = next && next->count ? hardened_depot_give(next) : next;
+    next = next ? next : make_magazine();
+    bin->spare = NULL;
+    if (next) {
+        if (bin->freed) {
+            bin->freed->count = room_of(object_class);
+        }
+        bin->spare = bin->freed;
+        collect(bin, next, object_class);
+        *++bin->freed_top = block;
+    } else {
+        hardened_slab_give(&block, 1);
+    }
+    thread_cache_leave();
+}
+
+static struct magazine *empty(struct magazine *magazine) {
+    return magazine && magazine->count ? hardened_depot_give(magazine) : magazine;
+}
+
+void hardened_bin_flush(struct hardened_bin *bin, unsigned object_class) {
+    if (bin->ready) {
+        bin->ready->count = (size_t)(bin->top - bin->bottom);
+    }
+    if (bin->freed) {
+        bin->freed->count = (size_t)(bin->freed_top - bin->freed->blocks);
+    }
+    bin->ready = empty(bin->ready);
+    bin->spare = empty(bin->spare);
+    bin->freed = empty(bin->freed);
+    bin->top = bin->bottom = NULL;
+    bin->freed_top = bin->freed_last = NULL;
+    if (bin->freed) {
+        collect(bin, bin->freed, object_class);
+    }
+}

@@ -1,0 +1,32 @@
+/* hardened_depot.h - what threads of a hardened heap exchange: magazines, arrays of free blocks.
+ *
+ * A thread has up to two magazines for each class (hardened.c). One that it has no use for waits
+ * beside the slabs that its last block came from, until a thread of their shard runs dry: one lock
+ * for many blocks, whose slabs nobody touches. With more than a share of these slabs in magazines,
+ * blocks go back to them.
+ *
+ * Locks: HARDENED, that of the set of slabs. A magazine belongs to its thread, or is in a set. */
+#ifndef PRIM_OBJECTS_HARDENED_DEPOT_H
+#define PRIM_OBJECTS_HARDENED_DEPOT_H
+
+#include "base/compiler.h"
+
+enum { MAGAZINE_ROOM = 61 }; /* with all else, 512 bytes */
+
+struct magazine {
+    struct magazine *next;           /* (lock: HARDENED) in a list of a set's */
+    size_t count;                    /* (owner) of blocks; while it is loaded the bin knows */
+    void *blocks[MAGAZINE_ROOM + 1]; /* (owner) from 1 on */
+};
+
+/* A magazine with blocks of the class, in exchange for an empty one or NULL; or NULL. */
+struct magazine *hardened_depot_take(unsigned object_class, struct magazine *empty);
+
+/* Takes a magazine with blocks for an empty one; NULL where there is no memory for that. */
+struct magazine *hardened_depot_give(struct magazine *full);
+
+/* The set's go back to their slabs. */
+struct hardened_set;
+void hardened_depot_trim(struct hardened_set *set);
+
+#endif
