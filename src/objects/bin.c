@@ -1,7 +1,6 @@
 /* bin.c - see bin.h: how much a bin may hold, and where its blocks come from. */
 #include "objects/bin.h"
 
-#include "objects/double_free.h"
 #include "objects/slab.h"
 #include "settings/options.h"
 
@@ -63,54 +62,13 @@ unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void *
     return bin_take_fresh(cache, object_class, list);
 }
 
-PRIM_COLD void bin_recount(struct thread_cache *cache, unsigned object_class) {
-    void *lists[] = {cache->spare[object_class], cache->head[object_class]};
-    unsigned counts[2] = {0};
-    for (unsigned i = 0; i < 2; i++) {
-        if (lists[i]) {
-            double_free_cut(lists[i]);
-        }
-        for (void **block = lists[i]; block; block = *block) {
-            counts[i]++;
-        }
-    }
-    cache->spare_count[object_class] = (uint16_t)counts[0];
-    cache->room[object_class] = 2 * cache->capacity[object_class] - (int)(counts[0] + counts[1]);
-}
-
-void bin_set_aside(struct thread_cache *cache, unsigned object_class) {
-    if (PRIM_UNLIKELY((int)bin_head_length(cache, object_class) <= 0)) {
-        bin_recount(cache, object_class);
-    }
-    cache->spare_count[object_class] = (uint16_t)bin_head_length(cache, object_class);
-    cache->spare[object_class] = cache->head[object_class];
-    cache->head[object_class] = NULL;
-}
-
-unsigned bin_release_some(struct thread_cache *cache, unsigned object_class) {
-    int over = cache->room[object_class] < 0 ? -cache->room[object_class] : 0;
-    unsigned most = (unsigned)(over + (int)bits_max(cache->capacity[object_class], 1));
-    void **list = &cache->head[object_class];
-    bool is_spare = cache->spare[object_class] != NULL;
-    if (is_spare) {
-        list = &cache->spare[object_class];
-        most = (unsigned)bits_min(most, cache->spare_count[object_class]);
-    }
-    unsigned count = slab_release_some(object_class, list, most);
-    if (PRIM_UNLIKELY(count == 0)) {
-        bin_recount(cache, object_class);
-    }
-    cache->room[object_class] += (int)count;
-    if (is_spare) {
-        cache->spare_count[object_class] = (uint16_t)(cache->spare_count[object_class] - count);
-    }
-    return count;
-}
-
 void bin_flush(struct thread_cache *cache, unsigned object_class) {
-    slab_release(object_class, bin_take_spare(cache, object_class));
-    slab_release(object_class, cache->head[object_class]);
-    cache->head[object_class] = NULL;
-    cache->room[object_class] = 2 * cache->capacity[object_class];
+    if (cache->spare[object_class]) {
+        slab_release(object_class, bin_take_spare(cache, object_class));
+    }
+    if (cache->head[object_class]) {
+        bin_head_to_spare(cache, object_class);
+        slab_release(object_class, bin_take_spare(cache, object_class));
+    }
     bin_unmark(cache->was_moved, object_class);
 }

@@ -21,40 +21,33 @@ PRIM_INLINE bool bin_is_marked(const uint64_t *bits, unsigned index) {
     return bits[index / 64] >> (index % 64) & 1;
 }
 
-/* Negative, as an int, where a block was freed twice, and so taken more often than freed. */
 PRIM_INLINE unsigned bin_head_length(const struct thread_cache *cache, unsigned object_class) {
-    return (unsigned)(2 * cache->capacity[object_class] - cache->spare_count[object_class] -
-                      cache->room[object_class]);
+    return (unsigned)(cache->capacity[object_class] - cache->room[object_class]);
 }
 
 PRIM_INLINE void bin_set_capacity(struct thread_cache *cache, unsigned object_class,
                                   unsigned capacity) {
     int change = (int)capacity - cache->capacity[object_class];
     cache->capacity[object_class] = (uint16_t)capacity;
-    cache->room[object_class] += 2 * change;
+    cache->room[object_class] += change;
     cache->capacity_bytes +=
         (size_t)((ptrdiff_t)change * (ptrdiff_t)size_classes[object_class].size);
 }
 
 PRIM_INLINE void *bin_take_spare(struct thread_cache *cache, unsigned object_class) {
     void *list = cache->spare[object_class];
-    cache->room[object_class] += cache->spare_count[object_class];
     cache->spare[object_class] = NULL;
     cache->spare_count[object_class] = 0;
     bin_mark(cache->was_moved, object_class);
     return list;
 }
 
-/* Cuts circles open, which blocks that were freed twice make of the lists, and counts what is in
- * them; such blocks may have been taken more often than freed. */
-void bin_recount(struct thread_cache *cache, unsigned object_class);
-
-/* Makes the head the spare, where there is none. */
-void bin_set_aside(struct thread_cache *cache, unsigned object_class);
-
-/* Gives some blocks of the spare, or else of the head, back to the slabs: few enough for one call,
- * the newest first. Returns how many. */
-unsigned bin_release_some(struct thread_cache *cache, unsigned object_class);
+PRIM_INLINE void bin_head_to_spare(struct thread_cache *cache, unsigned object_class) {
+    cache->spare[object_class] = cache->head[object_class];
+    cache->spare_count[object_class] = (uint16_t)bin_head_length(cache, object_class);
+    cache->head[object_class] = NULL;
+    cache->room[object_class] = cache->capacity[object_class];
+}
 
 unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class);
 

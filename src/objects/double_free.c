@@ -66,17 +66,6 @@ PRIM_COLD void double_free_take(struct slab_set *set, struct span *slab, void *f
     slab_set_count_free(set, (int32_t)more);
 }
 
-bool double_free_is_circle(void *first, size_t steps) {
-    void *block = first;
-    for (; block && steps; steps--) {
-        block = *(void **)block;
-        if (PRIM_UNLIKELY(block == first)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* How many blocks make the circle that a list ends in; 0: it ends with NULL. A mark moves on to
  * where the walk is whenever that has become twice as long, until the walk comes back to it. */
 static size_t circle_length(void *list) {

@@ -12,9 +12,6 @@
  * it and returns whether there was one. */
 bool double_free_cut(void *list);
 
-/* Whether the walk from this block on comes back to it within so many steps. */
-bool double_free_is_circle(void *block, size_t steps);
-
 /* With the set's lock held: takes so many blocks of one slice, linked from the first on, back to
  * their slab in such a way that its list holds each once. What the list has lost is lost. */
 void double_free_take(struct slab_set *set, struct span *slab, void *first, unsigned count);

@@ -10,10 +10,11 @@
 #include "pages/page_heap.h"
 
 enum {
-    WHOLE_LIST_SIZE = 2048,     /* slabs of blocks up to this size give their list uncut ... */
-    WHOLE_LIST_MOST = 4,        /* ... if it has at most so many times what is wanted */
-    CARVE_SIZE_MAX = 16 * 1024, /* bytes of fresh blocks taken at once beyond the page */
-    RUN_MAX = 16,               /* runs of blocks returned under one lock, at one call */
+    WHOLE_LIST_SIZE = 2048,          /* slabs of blocks up to this size give their list uncut ... */
+    WHOLE_LIST_MOST = 4,             /* ... if it has at most so many times what is wanted */
+    CARVE_SIZE_MAX = 16 * 1024,      /* bytes of fresh blocks taken at once beyond the page */
+    RUN_MAX = 16,                    /* runs of blocks returned under one lock */
+    RUN_LENGTH_MAX = SLICE_SIZE / 8, /* blocks that one can have at most */
 };
 
 static const uint8_t refill_order[BUCKET_COUNT] = {BUCKET_EIGHTH, BUCKET_QUARTER, BUCKET_HALF,
@@ -116,18 +117,18 @@ static unsigned acquire_single(unsigned object_class, void **list) {
     return 1;
 }
 
-static unsigned release_singles(unsigned object_class, void **list, unsigned most) {
-    unsigned count = 0;
-    for (void *block; (block = *list) && count < most; count++) {
-        struct span *span = span_of_block(block);
-        *list = *(void **)block;
+static void release_singles(unsigned object_class, void *list) {
+    double_free_cut(list);
+    while (list) {
+        void *next = *(void **)list;
+        struct span *span = span_of_block(list);
         if (PRIM_LIKELY(span_state(span) == SPAN_LARGE && span->object_class == object_class)) {
             slab_set_free(span);
         } else {
-            double_free_note(block);
+            double_free_note(list);
         }
+        list = next;
     }
-    return count;
 }
 
 /* Gets a new slab for the set; false when there is no memory. */
@@ -239,29 +240,27 @@ struct run {
     uint32_t count;
 };
 
-/* Cuts up to RUN_MAX runs, and at most *room blocks, off a list; returns how many runs, and leaves
- * the rest of the room. Blocks of different slices of one slab make different runs, which costs a
- * little and is never wrong. */
-static unsigned gather_runs(void **list, struct run *runs, unsigned *room) {
+/* Cuts up to RUN_MAX runs off a list; returns how many. Blocks of different slices of one slab
+ * make different runs, which costs a little and is never wrong. A circle is walked until there are
+ * so many. */
+static unsigned gather_runs(void **list, struct run *runs) {
     unsigned count = 0;
-    unsigned left = *room;
     void *block = *list;
-    while (block && left && count < RUN_MAX) {
+    while (block && count < RUN_MAX) {
         uintptr_t slice = (uintptr_t)block >> SLICE_SHIFT;
         struct run *run = &runs[count++];
-        unsigned before = left;
         void *last;
+        uint32_t room = RUN_LENGTH_MAX;
         run->first = block;
         run->slab = span_of_block(block);
         do {
             last = block;
             block = *(void **)block;
-        } while (--left && block && (uintptr_t)block >> SLICE_SHIFT == slice);
+        } while (--room && block && (uintptr_t)block >> SLICE_SHIFT == slice);
         run->last = last;
-        run->count = before - left;
+        run->count = RUN_LENGTH_MAX - room;
     }
     *list = block;
-    *room = left;
     return count;
 }
 
@@ -336,29 +335,25 @@ static void return_runs(unsigned object_class, struct run *runs, unsigned count,
     }
 }
 
-unsigned slab_release_some(unsigned object_class, void **list, unsigned most) {
+void slab_release(unsigned object_class, void *list) {
     struct run runs[RUN_MAX];
     if (slab_set_is_single(object_class)) {
-        return release_singles(object_class, list, (unsigned)bits_min(most, RUN_MAX));
+        release_singles(object_class, list);
+        return;
     }
-    unsigned room = most;
-    void *rest = *list;
-    unsigned count = gather_runs(&rest, runs, &room);
-    if (PRIM_UNLIKELY(double_free_is_circle(rest, most - room))) {
-        double_free_cut(*list);
-        return 0;
-    }
-    *list = rest;
-    return_runs(object_class, runs, count, double_free_is_likely());
-    return most - room;
-}
-
-void slab_release(unsigned object_class, void *list) {
-    if (list) {
-        double_free_cut(list);
-    }
-    while (list) {
-        slab_release_some(object_class, &list, UINT16_MAX);
+    bool is_careful = double_free_is_likely();
+    for (bool is_known = false; list;) {
+        void *rest = list;
+        unsigned count = gather_runs(&rest, runs);
+        if (PRIM_UNLIKELY(rest && !is_known)) { /* a long list, or a circle */
+            is_known = true;
+            if (double_free_cut(list)) {
+                is_careful = true;
+                continue;
+            }
+        }
+        return_runs(object_class, runs, count, is_careful);
+        list = rest;
     }
 }
 

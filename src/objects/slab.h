@@ -34,11 +34,6 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
  * was freed twice (double_free.h). Called with no lock held. */
 void slab_release(unsigned object_class, void *list);
 
-/* The same for as many blocks from the list's beginning on as take a short time, and at most so
- * many: returns how many, and leaves the rest in the list. Notices a circle that is no longer than
- * that: then 0 says that the list holds each of its blocks once from now on, and still all. */
-unsigned slab_release_some(unsigned object_class, void **list, unsigned most);
-
 /* Gives slabs that hold no block at all to the page heap. */
 void slab_trim(void);
 

@@ -6,7 +6,6 @@
 
 #include "base/assert.h"
 #include "objects/bin.h"
-#include "objects/double_free.h"
 #include "objects/hardened.h"
 #include "objects/maintenance.h"
 #include "objects/reserve.h"
@@ -23,8 +22,8 @@
 enum {
     CAPACITY_IDLE_SIZE = 16 * 1024, /* bytes a bin of greater blocks keeps if only freed to */
     ONLY_FREED_SIZE = 512 * 1024,   /* bytes of a class freed in a row that make us think so */
-    YOUNG_EVENTS = 64,              /* slow events of the first cache's youth */
-    COLLECT_INTERVAL = 8,           /* slow events between visits of two bins; a power of two */
+    COLLECT_INTERVAL = 64,          /* slow events between collections; a power of two */
+    COLLECT_CLASSES = 8,            /* bins visited by one collection */
     BUDGET_START = 16 << 10,        /* bytes that a new thread's bins may hold ... */
     EVENTS_DIVISOR = 4,      /* ... and by how much they may hold more: its slow events squared */
     PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
@@ -68,55 +67,44 @@ size_t thread_cache_budget(const struct thread_cache *cache) {
     return limits_are_pressed() ? part / PRESSED_DIVISOR : part;
 }
 
-/* The bin runs over: it is too small. But where much was freed since one was taken last, the
- * program goes on freeing, and keeping greater blocks for it is in vain: their bin gets smaller,
- * down to nothing. */
+/* The bin runs over, spare and all: it is too small. But where much was freed since one was taken
+ * last, the program goes on freeing, and keeping greater blocks for it is in vain: their bin gets
+ * smaller, down to nothing. */
 static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class) {
     size_t size = size_classes[object_class].size;
+    uint32_t freed = (uint32_t)(cache->capacity[object_class] * size);
     if (size > REFILL_GROWTH_SIZE && cache->only_freed[object_class] > ONLY_FREED_SIZE) {
+        bin_head_to_spare(cache, object_class);
+        slab_release(object_class, bin_take_spare(cache, object_class));
         unsigned half = cache->capacity[object_class] / 2;
         bin_set_capacity(cache, object_class, (unsigned)bits_max(half, CAPACITY_IDLE_SIZE / size));
     } else {
+        cache->only_freed[object_class] += freed;
         bin_grow(cache, object_class);
     }
 }
 
-/* Low water: a spare that nobody moved since the last visit goes back to its slabs, after a look at
- * all of it, some blocks at a time, and the bin gets smaller; else the head becomes the spare and
- * waits for the next visit. A cache above its budget, because more threads came, gives all of the
- * bin back. Returns whether the visit goes on with the next slow event. */
-static bool collect_bin(struct thread_cache *cache, unsigned object_class) {
+/* Low water: a spare that nobody moved since the last visit goes back to its slabs, and the bin
+ * gets smaller; else the head becomes the spare and waits for the next visit. A cache above its
+ * budget, because more threads came, gives all of the bin back. */
+static void collect_bin(struct thread_cache *cache, unsigned object_class) {
     unsigned half = cache->capacity[object_class] / 2;
-    bool is_over = cache->capacity_bytes > thread_cache_budget(cache);
-    if (cache->spare[object_class]) {
-        if (is_over || !bin_is_marked(cache->was_moved, object_class)) {
-            bin_unmark(cache->was_moved, object_class);
-            if (!cache->is_collecting) {
-                if (PRIM_UNLIKELY(double_free_cut(cache->spare[object_class]))) {
-                    bin_recount(cache, object_class);
-                }
-                return true;
-            }
-            bin_release_some(cache, object_class);
-            if (cache->spare[object_class]) {
-                return true;
-            }
-            unsigned least = is_over ? 0 : bin_capacity_start(cache, object_class);
-            bin_set_capacity(cache, object_class, (unsigned)bits_max(half, least));
+    if (cache->capacity_bytes > thread_cache_budget(cache)) {
+        bin_flush(cache, object_class);
+        bin_set_capacity(cache, object_class, half);
+    } else if (cache->spare[object_class]) {
+        if (!bin_is_marked(cache->was_moved, object_class)) {
+            slab_release(object_class, bin_take_spare(cache, object_class));
+            bin_set_capacity(cache, object_class,
+                             (unsigned)bits_max(half, bin_capacity_start(cache, object_class)));
         }
     } else if (cache->head[object_class]) {
-        bin_set_aside(cache, object_class);
-        if (is_over) {
-            return true;
-        }
-    } else if (is_over) {
-        bin_set_capacity(cache, object_class, half);
+        bin_head_to_spare(cache, object_class);
     }
     if (PRIM_UNLIKELY(cache->is_sampling)) {
         thread_sampler_collect(cache, object_class);
     }
     bin_unmark(cache->was_moved, object_class);
-    return false;
 }
 
 static unsigned class_for_table(size_t size, bool is_young) {
@@ -140,21 +128,19 @@ PRIM_COLD void thread_cache_fill_table(struct thread_cache *cache) {
     }
 }
 
-/* Visits the next bin, or once more the one whose visit goes on. */
 static PRIM_NOINLINE void collect(struct thread_cache *cache) {
     if (PRIM_UNLIKELY(cache->is_young)) {
-        if (cache->slow_events < YOUNG_EVENTS) {
-            return;
-        }
         cache->is_young = false;
         thread_cache_fill_table(cache);
     }
-    unsigned steps = cache->is_collecting ? 0 : BIN_COUNT;
-    for (bool is_found = !steps; !is_found && steps; steps--) {
+    unsigned visits = 0;
+    for (unsigned step = 0; step < BIN_COUNT && visits < COLLECT_CLASSES; step++) {
         cache->visited_class = (cache->visited_class + 1) % BIN_COUNT;
-        is_found = bin_is_marked(cache->in_use, cache->visited_class);
+        if (bin_is_marked(cache->in_use, cache->visited_class)) {
+            collect_bin(cache, cache->visited_class);
+            visits++;
+        }
     }
-    cache->is_collecting = collect_bin(cache, cache->visited_class);
 }
 
 static void show(struct thread_cache *cache) {
@@ -190,14 +176,15 @@ void thread_cache_leave(void) {
 
 void thread_cache_note_event(struct thread_cache *cache) {
     uint32_t events = ++cache->slow_events;
-    if (PRIM_UNLIKELY(events % PURGE_INTERVAL == 0)) {
-        purge_tick();
-        maintenance_look();
+    if (PRIM_UNLIKELY(events % COLLECT_INTERVAL == 0)) {
+        collect(cache);
+        if (events % PURGE_INTERVAL == 0) {
+            purge_tick();
+            maintenance_look();
+        }
         if (events % PRESSED_INTERVAL == 0 && limits_are_pressed()) {
             slab_purge(false);
         }
-    } else if (events % COLLECT_INTERVAL == 0 || cache->is_collecting) {
-        collect(cache);
     } else if (PRIM_UNLIKELY(load_relaxed(&purge_is_under_way))) {
         purge_tick();
     }
@@ -230,18 +217,8 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
         return NULL;
     }
     cache->head[object_class] = count > 1 ? *(void **)list : NULL;
-    cache->room[object_class] -= (int32_t)(count - 1);
+    cache->room[object_class] = cache->capacity[object_class] - (int32_t)(count - 1);
     return list;
-}
-
-/* Makes room in a full bin by a greater capacity, or by giving some blocks back. */
-static void make_room_in_bin(struct thread_cache *cache, unsigned object_class) {
-    adapt_to_overflow(cache, object_class);
-    if (cache->room[object_class] <= 0) {
-        unsigned count = bin_release_some(cache, object_class);
-        cache->only_freed[object_class] += (uint32_t)(count * size_classes[object_class].size);
-        bin_mark(cache->was_moved, object_class);
-    }
 }
 
 void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block) {
@@ -250,9 +227,15 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
     }
     bin_begin_use(cache, object_class);
     thread_cache_note_event(cache);
-    if (cache->room[object_class] <= 0 &&
-        (cache->head[object_class] || cache->spare[object_class])) {
-        make_room_in_bin(cache, object_class);
+    if (cache->room[object_class] <= 0 && cache->head[object_class]) {
+        if (cache->spare[object_class]) {
+            slab_release(object_class, bin_take_spare(cache, object_class));
+            adapt_to_overflow(cache, object_class);
+        }
+        if (cache->head[object_class]) {
+            bin_head_to_spare(cache, object_class);
+            bin_mark(cache->was_moved, object_class);
+        }
     }
     if (cache->capacity[object_class] == 0) { /* no budget for this class, or no use for it */
         *(void **)block = NULL;
@@ -415,9 +398,11 @@ static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
                                      const volatile struct thread_cache *cache) {
     totals->slow_events += cache->slow_events;
     for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        int32_t count = 2 * cache->capacity[object_class] - cache->room[object_class];
-        totals->blocks[object_class] +=
-            (uint32_t)(count > 0 ? count : 0) + thread_sampler_held(cache, object_class);
+        int32_t capacity = cache->capacity[object_class];
+        int32_t count = capacity ? capacity - cache->room[object_class] : 0;
+        totals->blocks[object_class] += (uint32_t)(count > 0 ? count : 0) +
+                                        cache->spare_count[object_class] +
+                                        thread_sampler_held(cache, object_class);
     }
 }
 

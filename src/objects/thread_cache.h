@@ -1,15 +1,15 @@
 /* thread_cache.h - the blocks that one thread keeps for itself.
  *
- * A bin for each size class: a list of free blocks (head), the room left in it, and a second list
- * of blocks (spare) that becomes the head when that runs empty. Nothing here is shared: the owner
+ * A bin for each size class: a list of free blocks (head), the room left in it, and a spare list
+ * that the head is exchanged with when it runs empty or over. Nothing here is shared: the owner
  * alone writes, and reads but for statistics, without atomics. Blocks enter a bin whoever's slab
  * they come from.
  *
- * Invariants: room[c] + lengths of head[c] and spare[c] = 2 * capacity[c] for every class in use; a
- * class not yet in use, class 0, CLASS_LARGE and CLASS_ARENA have no head and no room, so that
- * malloc and free of them leave the fast path by the test that they make anyway. While a thread has
- * no cache, or has one but options_see_every_call() or a tag in force (tag.h), `visible` is the
- * empty cache: all zero, never written.
+ * Invariants: room[c] + length of head[c] = capacity[c] for every class in use; a class not yet in
+ * use, class 0, CLASS_LARGE and CLASS_ARENA have no head and no room, so that malloc and free of
+ * them leave the fast path by the test that they make anyway. While a thread has no cache, or has
+ * one but options_see_every_call() or a tag in force (tag.h), `visible` is the empty cache: all
+ * zero, never written.
  *
  * While the thread is inside the slow door, or holds a lock elsewhere, `visible` lies within the
  * empty cache, by so many words as it is deep inside: a signal handler's call then leaves the fast
@@ -27,10 +27,7 @@
  * options.cache_total, which a thread among others earns by its slow events: most threads sleep,
  * and what they keep is lost to the rest. Low-water collection: every so many slow events each
  * bin's head is set aside as its spare; what is still there at the next visit was not needed
- * meanwhile and goes back to the slabs.
- *
- * No slow event does much, however long the lists: a full bin gives a few blocks back and has room
- * for as many; a visit that has more to do goes on with the next slow event. */
+ * meanwhile and goes back to the slabs. */
 #ifndef PRIM_OBJECTS_THREAD_CACHE_H
 #define PRIM_OBJECTS_THREAD_CACHE_H
 
@@ -52,7 +49,6 @@ struct thread_cache {
     uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) bin of each small size */
     bool is_young;                      /* (owner) class_of knows powers of two only */
     bool is_sampling;                   /* (owner) class_of names the second bins */
-    bool is_collecting;                 /* (owner) the visit of visited_class goes on */
     unsigned sampler_round;             /* (owner) the one that it was last set up for */
     struct thread_sampler *sampler;     /* (owner) NULL until the thread first samples */
     struct hardened_cache *hardened;    /* (owner) NULL unless options.hardened */
@@ -60,7 +56,7 @@ struct thread_cache {
 
     int32_t popped[MEDIUM_CLASSES]; /* (owner) counts for the sampler; negative: its turn */
 
-    uint16_t capacity[BIN_COUNT];    /* (owner) half of what the bin holds; 0: not in use yet */
+    uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */
     uint16_t spare_count[BIN_COUNT]; /* (owner) blocks in spare */
     void *spare[BIN_COUNT];          /* (owner) a second list */
     uint64_t in_use[2];              /* (owner) one bit a class: capacity is not 0 */
@@ -68,7 +64,7 @@ struct thread_cache {
     uint32_t only_freed[BIN_COUNT];  /* (owner) bytes that ran over since the bin was refilled */
     size_t capacity_bytes;           /* (owner) sum of capacity * size over the classes */
     uint32_t slow_events;            /* (owner) refills and overflows, drives collection */
-    uint32_t visited_class;          /* (owner) the bin that was visited last */
+    uint32_t visited_class;          /* (owner) where the next collection goes on */
 
     uint32_t tag_depth;                  /* (owner) pushes not taken back */
     uint16_t tag;                        /* (owner) in force; 0: none */

@@ -277,7 +277,7 @@ PRIM_INLINE unsigned take_head(struct thread_cache *cache, unsigned object_class
     unsigned count = bin_head_length(cache, object_class);
     *list = cache->head[object_class];
     cache->head[object_class] = NULL;
-    cache->room[object_class] += (int32_t)count;
+    cache->room[object_class] = cache->capacity[object_class];
     return count;
 }
 
@@ -314,10 +314,9 @@ static PRIM_COLD void put_back(struct thread_cache *cache, unsigned object_class
     if (!cache->spare[object_class]) {
         cache->spare[object_class] = list;
         cache->spare_count[object_class] = (uint16_t)count;
-        cache->room[object_class] -= (int32_t)count;
     } else if (!cache->head[object_class]) {
         cache->head[object_class] = list;
-        cache->room[object_class] -= (int32_t)count;
+        cache->room[object_class] = cache->capacity[object_class] - (int32_t)count;
     } else {
         slab_release(object_class, list);
     }

@@ -94,39 +94,6 @@ static void test_every_class(void **state) {
     }
 }
 
-/* Blocks of as many slabs as there are, which are returned some at a time, and what is left of the
- * list each time. */
-static void test_some_at_a_time(void **state) {
-    (void)state;
-    slab_initialise(1);
-    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class += 8) {
-        static void *lists[40];
-        void *mixed = NULL;
-        for (size_t i = 0; i < ARRAY_LENGTH(lists); i++) {
-            lists[i] = acquire(0, object_class, size_classes[object_class].capacity);
-        }
-        for (size_t i = 0; lists[i % ARRAY_LENGTH(lists)]; i++) {
-            void *block = lists[i % ARRAY_LENGTH(lists)];
-            lists[i % ARRAY_LENGTH(lists)] = *(void **)block;
-            *(void **)block = mixed;
-            mixed = block;
-        }
-        unsigned before = length(mixed);
-        assert_true(before >= ARRAY_LENGTH(lists));
-        unsigned released = slab_release_some(object_class, &mixed, 5);
-        assert_in_range(released, 1, 5);
-        assert_int_equal(length(mixed), before - released);
-        released += slab_release_some(object_class, &mixed, before);
-        assert_in_range(released, 1, 5 + 32);
-        assert_int_equal(length(mixed), before - released);
-        slab_release(object_class, mixed);
-        for (size_t i = 0; i < ARRAY_LENGTH(lists); i++) {
-            slab_release(object_class, lists[i]);
-        }
-        check_nothing_left();
-    }
-}
-
 static bool is_resident(const void *block) {
     uintptr_t page = (uintptr_t)block & ~(uintptr_t)(memory_page_size() - 1);
     unsigned char state = 0;
@@ -376,34 +343,11 @@ static void test_double_frees(void **state) {
     assert_true(length(kept) >= 1);
 }
 
-/* A circle shorter than what would go back at once: it is cut open, and all of it still there. */
-static void test_some_of_a_circle(void **state) {
-    (void)state;
-    unsigned object_class = size_class_of(1024);
-    uint64_t before = double_free_count();
-    size_t used = totals().used_blocks;
-    void **list = acquire(0, object_class, 12);
-    unsigned count = length(list);
-    assert_true(count >= 8);
-    void **last = list;
-    for (unsigned i = 1; i < count; i++) {
-        last = *last;
-    }
-    *last = **(void ***)list; /* to the third block */
-    assert_int_equal(slab_release_some(object_class, (void **)&list, count), 0);
-    assert_int_equal(double_free_count(), before + 1);
-    assert_int_equal(length(list), count);
-    slab_release(object_class, list);
-    assert_int_equal(totals().used_blocks, used);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greater_blocks_come_untouched), /* the first: no page is dirty yet */
         cmocka_unit_test(test_carving_stops_at_page_end),
         cmocka_unit_test(test_every_class),
-        cmocka_unit_test(test_some_of_a_circle),
-        cmocka_unit_test(test_some_at_a_time),
         cmocka_unit_test(test_blocks_are_disjoint),
         cmocka_unit_test(test_emptied_slabs_return),
         cmocka_unit_test(test_shards_steal),
