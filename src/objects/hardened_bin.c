@@ -85,7 +85,7 @@ bool hardened_bin_turn(struct hardened_cache *own, unsigned object_class) {
     } else {
         full = bin->freed;
         size_t count = full ? (size_t)(bin->freed_top - full->blocks) : 0;
-        if (count < bin->waiting_min) {
+        if (!full || count < bin->waiting_min) {
             return false;
         }
         full->count = count;

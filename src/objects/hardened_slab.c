@@ -20,7 +20,7 @@ enum {
     OPEN_SIZE = 4096,     /* bytes opened at a time */
     RUN_MAX = 16,         /* blocks taken by one throw */
     GIVE_MAX = 32,        /* blocks given back under one lock */
-    KEPT_DIVISOR = 4,     /* such a part of a set's slabs may be kept without use, guards and all */
+    KEPT_DIVISOR = 8,     /* such a part of a set's slabs may be kept without use, guards and all */
     KEPT_SIZE = 64 << 10, /* and so many bytes at least */
 };
 
@@ -198,13 +198,21 @@ static PRIM_COLD void end_slab(struct hardened_slab *slab) {
     keep_descriptor(set, slab);
 }
 
-/* With the lock held: lets blocks of another page's worth be taken. */
+/* With the lock held: lets blocks of another page's worth be taken. Untouched pages are written to:
+ * malloc looks at a block before the program writes to it, and a page that was read first costs two
+ * faults, the second of which interrupts every processor that runs one of our threads. */
 static void open_more(struct hardened_slab *slab) {
     uint32_t more = (uint32_t)bits_max(OPEN_SIZE / slab->size, 1);
     uint32_t end = (uint32_t)bits_min(slab->open_count + more, slab->count);
+    uintptr_t page = 0;
     slab->free_count += end - slab->open_count;
     for (uint32_t i = slab->open_count; i < end; i++) {
+        uintptr_t block = (uintptr_t)block_at(slab, i);
         slab->free[i / 64] |= (uint64_t)1 << i % 64;
+        if (slab->span->is_zero && block / OPEN_SIZE != page) {
+            page = block / OPEN_SIZE;
+            *(volatile uint64_t *)block = 0;
+        }
     }
     slab->open_count = end;
 }
