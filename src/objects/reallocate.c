@@ -70,10 +70,9 @@ static void *allocate_moved(size_t old_size, size_t size) {
             return target;
         }
     }
-    if (size > old_size && old_size >= QUARTER_SIZE_MIN) {
-        size = bits_max(size, old_size + old_size / 4);
-    }
-    return allocate(size);
+    size_t room = old_size + old_size / 4;
+    bool gets_room = size > old_size && size < room && old_size >= QUARTER_SIZE_MIN;
+    return gets_room && !threshold_is_large(room) ? allocate_with_room(size, room) : allocate(size);
 }
 
 static void *move_block(void *block, size_t old_size, size_t size) {

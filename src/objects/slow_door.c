@@ -233,6 +233,15 @@ PRIM_NOINLINE void *allocate_slow(size_t size) {
                                   : allocate_medium_or(size, allocate_slower);
 }
 
+void *allocate_with_room(size_t size, size_t room) {
+    void *block = allocate_medium_or(room, allocate_nothing);
+    if (!block && thread_cache_enter()) {
+        block = allocate_from_class(size_class_by_arithmetic(room), size, 0);
+        thread_cache_leave();
+    }
+    return block ? block : allocate(size);
+}
+
 void *allocate_zeroed(size_t size) {
     if (threshold_is_large(size)) {
         bool is_zero = false;

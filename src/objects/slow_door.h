@@ -13,7 +13,11 @@ void *allocate_slow(size_t size);
 void *allocate_slower(size_t size);
 void *allocate_slowest(size_t size);
 
-/* The same, filled with zeros. */
+/* A block for a request of this size, of a medium class that has room for more, if there is memory
+ * for that. Who looks at calls sees the request. */
+void *allocate_with_room(size_t size, size_t room);
+
+/* The same as allocate_slow, filled with zeros. */
 void *allocate_zeroed(size_t size);
 
 /* A block whose address is a multiple of alignment, which must be a power of two. */

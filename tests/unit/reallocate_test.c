@@ -1,5 +1,6 @@
 #include "objects/allocate.h"
 #include "objects/foreign.h"
+#include "objects/sampler.h"
 #include "pages/span.h"
 #include "settings/options.h"
 #include "unit/unit.h"
@@ -105,6 +106,28 @@ static void test_growing_by_little_moves_rarely(void **state) {
     CHECK(moves <= 24, "%u moves", moves); /* 13 quarters to 32 KiB, and some from there on */
 }
 
+static size_t sampled_size;
+
+static void begin_sample(void *block, const struct sample *sample) {
+    (void)block;
+    sampled_size = sample->size;
+}
+
+/* The quarter more is ours: who looks is told what the program asked for. */
+static void test_sampled_size_is_the_asked_one(void **state) {
+    (void)state;
+    static struct sampler_user user = {.begin = begin_sample};
+    for (size_t size = 1100; size <= 30000; size += size / 3) {
+        void *block = allocate(size);
+        size_t asked = usable_size(block) + 1;
+        assert_true(sampler_start(&user, 1)); /* every allocation is sampled */
+        block = reallocate(block, asked);
+        sampler_stop(&user);
+        CHECK(sampled_size == asked, "asked for %zu bytes, %zu were sampled", asked, sampled_size);
+        release(block);
+    }
+}
+
 static void test_fitting_block_stays(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
@@ -167,6 +190,7 @@ int main(void) {
         cmocka_unit_test(test_contents_are_kept),
         cmocka_unit_test(test_growing_step_by_step),
         cmocka_unit_test(test_growing_by_little_moves_rarely),
+        cmocka_unit_test(test_sampled_size_is_the_asked_one),
         cmocka_unit_test(test_fitting_block_stays),
         cmocka_unit_test(test_much_smaller_gives_memory_back),
         cmocka_unit_test(test_null_is_an_allocation),
