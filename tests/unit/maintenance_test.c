@@ -1,7 +1,6 @@
 #include "objects/maintenance.h"
 
 #include <dirent.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -157,7 +156,7 @@ __attribute__((unused)) static void test_locked_pages(void **state) {
     (void)state;
     begin(20);
     void *block = take_touched(MUCH);
-    if (unit_is_emulated() || mlock(block, MUCH) != 0) {
+    if (unit_is_emulated() || !unit_lock_pages(block, MUCH)) {
         release(block);
         skip();
     }
@@ -167,7 +166,7 @@ __attribute__((unused)) static void test_locked_pages(void **state) {
     assert_true(threshold >= MUCH + MAINTENANCE_MIN && threshold < MUCH + 2 * MAINTENANCE_MIN);
     release(allocate(MIB));
     assert_true(can_start());
-    munlock(block, MUCH);
+    unit_unlock_pages(block, MUCH);
     purge_all(0);
     maintenance_look(); /* less is left: the threshold follows */
     assert_true(load_relaxed(&maintenance_threshold) < MAINTENANCE_MIN + MIB);
@@ -250,9 +249,9 @@ int main(void) {
         cmocka_unit_test(test_comes_and_goes),
         cmocka_unit_test(test_not_for_little),
         cmocka_unit_test(test_options_keep_it_away),
-#ifndef PRIM_TEST_TSAN /* which has its own memcpy and mlock, and no threads after fork */
-        cmocka_unit_test(test_callers),
         cmocka_unit_test(test_locked_pages),
+#ifndef PRIM_TEST_TSAN /* which has its own memcpy, and no threads after fork */
+        cmocka_unit_test(test_callers),
         cmocka_unit_test(test_fork),
 #endif
         cmocka_unit_test(test_not_from_a_thread_that_ends),

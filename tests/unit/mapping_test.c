@@ -1,7 +1,5 @@
 #include "pages/mapping.h"
 
-#include <sys/mman.h>
-
 #include "base/bits.h"
 #include "os/memory.h"
 #include "pages/page_heap.h"
@@ -97,10 +95,10 @@ static void test_leaves_locked_memory_alone(void **state) {
     struct span *from = take(1);
     struct span *to = take(1);
     *(char *)from->address = 1;
-    if (mlock((void *)from->address, SLICE_SIZE) == 0) {
+    if (unit_lock_pages((void *)from->address, SLICE_SIZE)) {
         assert_int_equal(mapping_move(from->address, to->address, SLICE_SIZE), 0);
         assert_int_equal(*(char *)from->address, 1);
-        munlock((void *)from->address, SLICE_SIZE);
+        unit_unlock_pages((void *)from->address, SLICE_SIZE);
     }
     page_heap_free(from, SPAN_DIRTY);
     page_heap_free(to, SPAN_DIRTY);

@@ -108,14 +108,14 @@ static void test_purge_of_locked_pages(void **state) {
     (void)state;
     size_t page = memory_page_size();
     char *bytes = map_filled(page, 'l');
-    if (unit_is_emulated() || mlock(bytes, page) != 0) {
+    if (unit_is_emulated() || !unit_lock_pages(bytes, page)) {
         memory_unmap(bytes, page);
         skip(); /* this process may not lock pages */
     }
     errno = ERRNO_MARK;
     assert_false(memory_purge(bytes, page));
     assert_int_equal(errno, ERRNO_MARK);
-    assert_int_equal(munlock(bytes, page), 0);
+    assert_true(unit_unlock_pages(bytes, page));
     assert_true(memory_purge(bytes, page));
     memory_unmap(bytes, page);
 }

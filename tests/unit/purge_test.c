@@ -1,6 +1,5 @@
 #include "pages/purge.h"
 
-#include <sys/mman.h>
 #include <time.h>
 
 #include "os/machine.h"
@@ -360,13 +359,13 @@ static void test_locked_pages(void **state) {
     start_clean();
     size_t size = (size_t)SLICES * SLICE_SIZE;
     void *bytes = make_dirty(SLICES);
-    if (unit_is_emulated() || mlock(bytes, size) != 0) {
+    if (unit_is_emulated() || !unit_lock_pages(bytes, size)) {
         skip(); /* this process may not lock so much */
     }
     assert_int_equal(purge_all(0), 0);
     assert_int_equal(page_heap.dirty.slice_count, SLICES);
     assert_int_equal(unit_resident(bytes, size), size);
-    assert_int_equal(munlock(bytes, size), 0);
+    assert_true(unit_unlock_pages(bytes, size));
     assert_int_equal(purge_all(0), size);
 }
 

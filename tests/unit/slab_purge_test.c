@@ -1,4 +1,3 @@
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +9,7 @@
 #include "settings/options.h"
 #include "unit/slab_holder.h"
 
-/* ThreadSanitizer: mlock does nothing there, and fork among threads is not for it. */
+/* ThreadSanitizer: fork among threads is not for it. */
 static bool is_tsan(void) {
 #ifdef PRIM_TEST_TSAN
     return true;
@@ -210,7 +209,7 @@ static void test_locked_pages(void **state) {
     holder.blocks[0] = holder.blocks[--holder.count];
     drop_most(&holder, &random, 40);
     holder.blocks[holder.count++] = marker;
-    if (unit_is_emulated() || is_tsan() || mlock(address, size) != 0) {
+    if (unit_is_emulated() || !unit_lock_pages(address, size)) {
         drop_all(&holder);
         skip(); /* needs the right to lock */
     }
@@ -223,7 +222,7 @@ static void test_locked_pages(void **state) {
     check_contents(&holder);
     hold_all(&holder, 0, 3 * 16);
     check_contents(&holder);
-    munlock(address, size);
+    unit_unlock_pages(address, size);
     drop_all(&holder);
     check_nothing_left();
 }

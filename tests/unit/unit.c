@@ -100,6 +100,14 @@ size_t unit_resident(const void *address, size_t size) {
     return resident;
 }
 
+bool unit_lock_pages(const void *address, size_t size) {
+    return syscall(SYS_mlock, address, size) == 0;
+}
+
+bool unit_unlock_pages(const void *address, size_t size) {
+    return syscall(SYS_munlock, address, size) == 0;
+}
+
 static void collect(const struct span *span, struct unit_extent *extents, size_t room,
                     size_t *count) {
     if (span) {

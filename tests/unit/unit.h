@@ -35,6 +35,11 @@ int unit_signal_of(void (*action)(void));
 /* How many bytes of a range are resident, in whole pages. */
 size_t unit_resident(const void *address, size_t size);
 
+/* Locks pages into memory, which a process may be refused, and unlocks them. Sanitizers have an mlock
+ * that does nothing. */
+bool unit_lock_pages(const void *address, size_t size);
+bool unit_unlock_pages(const void *address, size_t size);
+
 /* A free extent of the page heap, as a copy. */
 struct unit_extent {
     uintptr_t address;
