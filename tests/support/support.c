@@ -136,6 +136,14 @@ size_t resident_bytes(void) {
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+bool has_shadow_memory(void) {
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__ || defined PRIM_TEST_TSAN
+    return true;
+#else
+    return false;
+#endif
+}
+
 size_t mapped_bytes(void) {
     unsigned long mapped;
     unsigned long resident;

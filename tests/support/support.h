@@ -47,6 +47,9 @@ void watchdog_stop(void);
 
 /* Resident memory and address space of this process. */
 size_t resident_bytes(void);
+
+/* Whether a sanitizer's own memory for each byte of ours, which stays, is part of that. */
+bool has_shadow_memory(void);
 size_t mapped_bytes(void);
 
 /* A small fast generator; equal seeds give equal sequences on every machine. */

@@ -26,6 +26,13 @@ static void free_value(void *value) {
     destructor_calls++;
 }
 
+/* In POSIX's last round ThreadSanitizer's own destructor ends what it knows of the thread. */
+#ifdef PRIM_TEST_TSAN
+enum { ROUNDS = PTHREAD_DESTRUCTOR_ITERATIONS - 1 };
+#else
+enum { ROUNDS = PTHREAD_DESTRUCTOR_ITERATIONS };
+#endif
+
 struct round {
     int number;
     char body[500];
@@ -41,7 +48,7 @@ static void next_round(void *value) {
     CHECK(old->body[499] == (char)old->number, "the block of round %d changed", old->number);
     free(old);
     destructor_calls++;
-    if (fresh->number < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    if (fresh->number < ROUNDS) {
         pthread_setspecific(rounds_key, fresh);
     } else {
         free(fresh);
@@ -80,7 +87,7 @@ static void test_t45_destructors_free_and_allocate(void **state) {
         for (int i = 0; i < 10; i++) {
             pthread_join(threads[i], NULL);
         }
-        assert_int_equal(destructor_calls, 10 * (key_count + PTHREAD_DESTRUCTOR_ITERATIONS));
+        assert_int_equal(destructor_calls, 10 * (key_count + ROUNDS));
         if (round == 9) {
             before = resident_bytes();
         }
