@@ -20,6 +20,10 @@
  * ThreadSanitizer leaves them alone. */
 #define PRIM_UNWATCHED __attribute__((no_sanitize_thread, noinline))
 
+/* For functions that read what lies around an address of no matter what: AddressSanitizer would
+ * take it for the end of a variable. */
+#define PRIM_READS_STRANGERS __attribute__((no_sanitize_address))
+
 /* Cross-file data of our own; the compiler then needs no detour through the global offset table. */
 #define PRIM_HIDDEN __attribute__((visibility("hidden")))
 

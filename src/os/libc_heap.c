@@ -46,7 +46,7 @@ struct heap {
     size_t size;
 };
 
-static size_t size_of(const struct chunk *chunk) {
+static PRIM_READS_STRANGERS size_t size_of(const struct chunk *chunk) {
     return chunk->head & ~(size_t)FLAGS;
 }
 
@@ -66,7 +66,7 @@ static uintptr_t program_end(void) {
 }
 
 /* Whether a chunk in use can be here, with another one behind it, before the heap ends. */
-static bool is_in_use(const struct chunk *chunk, uintptr_t heap_end) {
+static PRIM_READS_STRANGERS bool is_in_use(const struct chunk *chunk, uintptr_t heap_end) {
     size_t size = size_of(chunk);
     uintptr_t room = heap_end - (uintptr_t)chunk;
     if (size < CHUNK_MIN || room < UNIT || size > room - UNIT) {
@@ -76,7 +76,7 @@ static bool is_in_use(const struct chunk *chunk, uintptr_t heap_end) {
     return next->head & PREV_INUSE;
 }
 
-static bool is_in_arena(const struct chunk *chunk) {
+static PRIM_READS_STRANGERS bool is_in_arena(const struct chunk *chunk) {
     const struct heap *heap = (const struct heap *)((uintptr_t)chunk & ~(uintptr_t)(HEAP_MAX - 1));
     if (!readable_page_now((uintptr_t)heap)) {
         return false;
@@ -90,7 +90,7 @@ static bool is_in_arena(const struct chunk *chunk) {
 }
 
 /* The mapping begins and ends with pages; an aligned block may begin behind its first one. */
-static bool is_mapping(const struct chunk *chunk) {
+static PRIM_READS_STRANGERS bool is_mapping(const struct chunk *chunk) {
     size_t page = memory_page_size();
     size_t total = chunk->before + size_of(chunk);
     size_t offset = ((uintptr_t)chunk + UNIT) & (page - 1);
@@ -99,7 +99,7 @@ static bool is_mapping(const struct chunk *chunk) {
            (offset & (offset - 1)) == 0;
 }
 
-static bool is_block(uintptr_t address) {
+static PRIM_READS_STRANGERS bool is_block(uintptr_t address) {
     uintptr_t brk_end = (uintptr_t)__curbrk;
     bool is_by_brk = address < brk_end && address > program_end();
     if (!(is_by_brk ? readable_page(address - UNIT) : readable_page_now(address - UNIT))) {
@@ -121,7 +121,7 @@ static bool knows_libc(void) {
     return load_relaxed(&libc_release) && load_relaxed(&libc_reallocate);
 }
 
-size_t libc_heap_usable_size(const void *pointer) {
+PRIM_READS_STRANGERS size_t libc_heap_usable_size(const void *pointer) {
     uintptr_t address = (uintptr_t)pointer;
     if (!dlsym || !&__curbrk || address % UNIT || is_confined() || !is_block(address) ||
         !knows_libc()) {

@@ -250,8 +250,10 @@ int main(void) {
         cmocka_unit_test(test_not_for_little),
         cmocka_unit_test(test_options_keep_it_away),
         cmocka_unit_test(test_locked_pages),
-#ifndef PRIM_TEST_TSAN /* which has its own memcpy, and no threads after fork */
+#if !defined PRIM_TEST_TSAN && !defined __SANITIZE_ADDRESS__ /* which have their own memcpy */
         cmocka_unit_test(test_callers),
+#endif
+#ifndef PRIM_TEST_TSAN /* which has no threads after fork */
         cmocka_unit_test(test_fork),
 #endif
         cmocka_unit_test(test_not_from_a_thread_that_ends),
