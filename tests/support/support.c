@@ -137,7 +137,7 @@ size_t resident_bytes(void) {
 }
 
 bool has_shadow_memory(void) {
-#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__ || defined PRIM_TEST_TSAN
+#ifdef PRIM_TEST_TSAN
     return true;
 #else
     return false;

@@ -48,7 +48,7 @@ void watchdog_stop(void);
 /* Resident memory and address space of this process. */
 size_t resident_bytes(void);
 
-/* Whether a sanitizer's own memory for each byte of ours, which stays, is part of that. */
+/* Whether several times as much of ThreadSanitizer's own, which stays, is part of that. */
 bool has_shadow_memory(void);
 size_t mapped_bytes(void);
 

@@ -35,8 +35,8 @@ int unit_signal_of(void (*action)(void));
 /* How many bytes of a range are resident, in whole pages. */
 size_t unit_resident(const void *address, size_t size);
 
-/* Locks pages into memory, which a process may be refused, and unlocks them. Sanitizers have an mlock
- * that does nothing. */
+/* Locks pages into memory, which a process may be refused, and unlocks them. Sanitizers have an
+ * mlock that does nothing. */
 bool unit_lock_pages(const void *address, size_t size);
 bool unit_unlock_pages(const void *address, size_t size);
 
