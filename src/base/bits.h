@@ -48,18 +48,4 @@ PRIM_INLINE size_t bits_clamp(size_t value, size_t low, size_t high) {
     return bits_min(bits_max(value, low), high);
 }
 
-/* Adds 1, wrapping around; whether the sum is negative. The compiler would compute the address
- * first, to load, add and store. */
-PRIM_INLINE bool bits_count_up(int32_t *counter) {
-    bool is_negative;
-#if defined(__x86_64__)
-    int32_t *changed = counter; /* so that linters see it */
-    __asm__("addl $1, %0" : "+m"(*changed), "=@ccs"(is_negative));
-#else
-    *counter = (int32_t)((uint32_t)*counter + 1);
-    is_negative = *counter < 0;
-#endif
-    return is_negative;
-}
-
 #endif

@@ -45,17 +45,17 @@ PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *greater, allocate_
     return block;
 }
 
-/* The same for sizes above SMALL_SIZE_MAX. Medium ones find their class by arithmetic, and the
- * sampler's turn by a count; all others get what the fallback returns. */
+/* The same for sizes above SMALL_SIZE_MAX. Medium ones find their class by arithmetic; large ones,
+ * and all of a thread that samples, get what the fallback returns. */
 PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
-    if (PRIM_UNLIKELY(size > MEDIUM_SIZE_MAX)) {
+    struct thread_cache *cache = thread_cache_visible;
+    if (PRIM_UNLIKELY(size > cache->medium_size_max)) {
         return fallback(size);
     }
     size_t object_class = size_class_by_arithmetic(size);
-    struct thread_cache *cache = thread_cache_visible;
     void *block = cache->head[object_class];
     PRIM_IN_RESULT(block);
-    if (PRIM_UNLIKELY(!block) || PRIM_UNLIKELY(thread_cache_count_medium(cache, object_class))) {
+    if (PRIM_UNLIKELY(!block)) {
         return fallback(size);
     }
     PRIM_FORGET(object_class);

@@ -6,6 +6,7 @@
 
 #include "objects/allocate.h"
 #include "objects/hardened.h"
+#include "objects/thread_sampler.h"
 #include "pages/span.h"
 
 PRIM_COLD void *front_allocate_watched(struct arena *arena, struct arena_request wanted,
@@ -60,8 +61,24 @@ PRIM_NOINLINE void *front_malloc(size_t size) {
     return allocate_slower(size);
 }
 
+/* What malloc did not pop: of a thread that samples, blocks that it would have. */
+static PRIM_NOINLINE void *malloc_other(size_t size) {
+    struct thread_cache *cache = thread_cache_visible;
+    if (PRIM_LIKELY(size > cache->counted_size_max)) {
+        return front_malloc(size);
+    }
+    size_t object_class = size_class_by_arithmetic(size);
+    void *block = cache->head[object_class];
+    if (PRIM_UNLIKELY(!block) || !thread_sampler_count_medium(cache, object_class)) {
+        return front_malloc(size);
+    }
+    cache->head[object_class] = *(void **)block;
+    cache->room[object_class]++;
+    return block;
+}
+
 PRIM_NOINLINE void *front_malloc_medium(size_t size) {
-    return allocate_medium_or(size, front_malloc);
+    return allocate_medium_or(size, malloc_other);
 }
 
 PRIM_NOINLINE void *front_calloc(size_t size) {

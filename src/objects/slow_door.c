@@ -95,14 +95,9 @@ static void *allocate_unsampled(struct thread_cache *cache, unsigned object_clas
     if (!cache) {
         return allocate_from_slabs(object_class);
     }
-    if (object_class <= SMALL_CLASS_LAST) {
-        if (PRIM_UNLIKELY(cache->is_sampling)) {
-            return thread_sampler_pop(cache, object_class);
-        }
-    } else if (PRIM_LIKELY(!cache->is_sampling)) { /* the count has come to nothing */
-        cache->popped[object_class - SMALL_CLASS_LAST - 1] = 0;
-    }
-    return pop(cache, object_class);
+    return PRIM_UNLIKELY(cache->is_sampling) && object_class <= SMALL_CLASS_LAST
+               ? thread_sampler_pop(cache, object_class)
+               : pop(cache, object_class);
 }
 
 /* One block of a class, for a request of this size, in whatever state the thread is. */

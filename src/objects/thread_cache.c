@@ -120,6 +120,8 @@ static unsigned class_for_table(size_t size, bool is_young) {
 PRIM_COLD void thread_cache_fill_table(struct thread_cache *cache) {
     unsigned first_bin = cache->is_sampling ? BIN_COUNT : 0;
     size_t size = 0;
+    cache->medium_size_max = cache->is_sampling ? SMALL_SIZE_MAX : MEDIUM_SIZE_MAX;
+    cache->counted_size_max = cache->is_sampling ? MEDIUM_SIZE_MAX : 0;
     for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
         size_t largest = size_classes[object_class].size;
         unsigned bin = first_bin + class_for_table(largest, cache->is_young);
@@ -427,6 +429,7 @@ static PRIM_UNWATCHED void poke(volatile struct thread_cache *cache) {
         unsigned bin = cache->class_of[size];
         cache->class_of[size] = (uint8_t)(bin < BIN_COUNT ? bin + BIN_COUNT : bin);
     }
+    cache->medium_size_max = SMALL_SIZE_MAX;
 }
 
 PRIM_COLD void thread_cache_poke(void) {

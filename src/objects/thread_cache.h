@@ -46,6 +46,8 @@ struct hardened_cache;
 struct thread_cache {
     void *head[HEAD_COUNT];             /* (owner) free blocks, linked through their first word */
     int32_t room[HEAD_COUNT];           /* (owner) blocks that fit before the bin is full */
+    size_t medium_size_max;             /* (owner) malloc pops blocks up to this size ... */
+    size_t counted_size_max;            /* (owner) ... and counts them up to this, while sampling */
     uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) bin of each small size */
     bool is_young;                      /* (owner) class_of knows powers of two only */
     bool is_sampling;                   /* (owner) class_of names the second bins */
@@ -54,7 +56,7 @@ struct thread_cache {
     struct hardened_cache *hardened;    /* (owner) NULL unless options.hardened */
     uint8_t marks;                      /* (owner) one bit a rank of watchers: it is inside */
 
-    int32_t popped[MEDIUM_CLASSES]; /* (owner) counts for the sampler; negative: its turn */
+    uint32_t medium_left[MEDIUM_CLASSES]; /* (owner) blocks that go out unsampled */
 
     uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */
     uint16_t spare_count[BIN_COUNT]; /* (owner) blocks in spare */
@@ -116,11 +118,6 @@ void thread_cache_nest(void);
 
 /* Frees what handlers could not, unless the thread is inside still. */
 void thread_cache_leave(void);
-
-/* Counts one more block of a medium class that malloc takes; whether it must take the slow door. */
-PRIM_INLINE bool thread_cache_count_medium(struct thread_cache *cache, size_t object_class) {
-    return bits_count_up(&cache->popped[object_class - SMALL_CLASS_LAST - 1]);
-}
 
 /* The calling thread's cache, made at the first call; NULL for a thread that is past its
  * destructors or when there is no memory: then work with the slabs directly. */

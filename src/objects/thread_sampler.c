@@ -21,8 +21,6 @@ enum {
     LACK_LISTS = 4, /* so many times the blocks of such a list may lack before fresh ones come */
 };
 
-#define UNDRAWN INT32_MIN /* is negative, so that malloc comes by */
-
 /* A small class. */
 struct counted {
     uint32_t left;   /* (owner) blocks behind the bin's that go out unsampled */
@@ -92,6 +90,13 @@ static PRIM_COLD void flush_all(struct thread_cache *cache) {
     }
 }
 
+/* How many blocks of a class, but for those in its counted bin, go out unsampled. */
+static uint32_t *left_of(struct thread_cache *cache, unsigned object_class) {
+    return object_class <= SMALL_CLASS_LAST
+               ? &cache->sampler->counted[object_class].left
+               : &cache->medium_left[object_class - SMALL_CLASS_LAST - 1];
+}
+
 static PRIM_COLD void forget_draws(struct thread_cache *cache) {
     struct thread_sampler *sampler = cache->sampler;
     sampler->is_drawn[0] = 0;
@@ -99,11 +104,8 @@ static PRIM_COLD void forget_draws(struct thread_cache *cache) {
     for (unsigned i = 0; i < SAMPLING_GROUPS; i++) {
         sampler->large[i].left = -1;
     }
-    for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
-        sampler->counted[object_class].left = 0;
-    }
-    for (unsigned i = 0; i < MEDIUM_CLASSES; i++) {
-        cache->popped[i] = UNDRAWN;
+    for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
+        *left_of(cache, object_class) = 0;
     }
 }
 
@@ -173,11 +175,8 @@ static PRIM_COLD bool is_due(struct thread_cache *cache, unsigned object_class, 
     if (is_sampled) {
         left = draw(sampler, object_class) + 1;
     }
-    if (object_class <= SMALL_CLASS_LAST) { /* this one will be popped, unless it is sampled */
-        sampler->counted[object_class].left = (uint32_t)(left - is_sampled);
-    } else {
-        cache->popped[object_class - SMALL_CLASS_LAST - 1] = INT32_MAX - (int32_t)(left - 1);
-    }
+    bool is_popped = !is_sampled && object_class <= SMALL_CLASS_LAST; /* it will be counted then */
+    *left_of(cache, object_class) = (uint32_t)(left - !is_popped);
     return is_sampled;
 }
 
@@ -192,11 +191,10 @@ static uint64_t *generator(struct thread_cache *cache, uint64_t *own) {
     return own;
 }
 
-/* Whether something is left of a class that is not in its bin. */
-static bool is_left(const struct thread_cache *cache, unsigned object_class) {
-    return object_class <= SMALL_CLASS_LAST
-               ? cache->head[object_class + BIN_COUNT] || cache->sampler->counted[object_class].left
-               : cache->popped[object_class - SMALL_CLASS_LAST - 1] >= 0;
+/* Whether something is left of a class, in its counted bin or behind. */
+static bool is_left(struct thread_cache *cache, unsigned object_class) {
+    return *left_of(cache, object_class) != 0 ||
+           (object_class <= SMALL_CLASS_LAST && cache->head[object_class + BIN_COUNT]);
 }
 
 PRIM_COLD void *thread_sampler_allocate(struct thread_cache *cache, unsigned object_class,

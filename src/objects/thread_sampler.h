@@ -10,10 +10,8 @@
  * much as it allocates pays a few instructions for each list. Lists that stay short in spite of
  * that are made longer by fresh blocks, up to LIST_SIZE.
  *
- * Medium sizes. malloc counts the blocks of each class as it pops them, whether anybody samples or
- * not, and takes the slow door when the count becomes negative. So a thread that samples sets it to
- * as many below that as may go out before the next sample; one that does not comes by once in 2^31
- * calls for nothing.
+ * Medium sizes. malloc pops blocks up to the cache's medium_size_max. While the thread samples,
+ * that leaves all of them to a path behind it, which counts them as it pops them.
  *
  * Large sizes. The bytes that are left until the next sample are counted down, for each group of
  * sizes by itself (sampling_budget.h); all sizes of a group are wanted by the same users.
@@ -37,13 +35,21 @@ PRIM_INLINE unsigned thread_sampler_class(unsigned bin) {
 /* Sets the cache up for the users that there are now. Cheap if nothing has changed. */
 void thread_sampler_adopt(struct thread_cache *cache);
 
+/* Counts one more block of a medium class that goes out unsampled, if this one does. */
+PRIM_INLINE bool thread_sampler_count_medium(struct thread_cache *cache, size_t object_class) {
+    uint32_t *left = &cache->medium_left[object_class - SMALL_CLASS_LAST - 1];
+    bool is_left = *left != 0 && cache->sampler_round == load_relaxed(&sampler_round);
+    *left -= is_left;
+    return is_left;
+}
+
 /* Whether the class's count says by itself that this allocation is not sampled. */
 PRIM_INLINE bool thread_sampler_passes(struct thread_cache *cache, unsigned object_class) {
     if (!cache->is_sampling || cache->sampler_round != load_relaxed(&sampler_round)) {
         return false;
     }
     return object_class <= SMALL_CLASS_LAST ? cache->head[object_class + BIN_COUNT] != NULL
-                                            : !thread_cache_count_medium(cache, object_class);
+                                            : thread_sampler_count_medium(cache, object_class);
 }
 
 /* Called for each other allocation behind the slow door once sampling was ever started: a sampled

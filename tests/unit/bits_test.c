@@ -52,19 +52,6 @@ static void test_rounding(void **state) {
     assert_int_equal(bits_round_up(SIZE_MAX - 4094, 4096), 0);
 }
 
-static void test_count_up(void **state) {
-    (void)state;
-    int32_t counter = INT32_MAX - 2;
-    assert_false(bits_count_up(&counter));
-    assert_false(bits_count_up(&counter));
-    assert_true(bits_count_up(&counter));
-    assert_int_equal(counter, INT32_MIN);
-    assert_true(bits_count_up(&counter));
-    counter = -1;
-    assert_false(bits_count_up(&counter));
-    assert_int_equal(counter, 0);
-}
-
 static void test_limits(void **state) {
     (void)state;
     assert_int_equal(bits_min(3, 5), 3);
@@ -78,9 +65,11 @@ static void test_limits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_highest_and_lowest), cmocka_unit_test(test_count),
-        cmocka_unit_test(test_powers_of_two),      cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_count_up),           cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_highest_and_lowest),
+        cmocka_unit_test(test_count),
+        cmocka_unit_test(test_powers_of_two),
+        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("bits", tests, NULL, NULL);
 }
