@@ -24,9 +24,6 @@
 #ifndef MADV_COLD
 #define MADV_COLD 20
 #endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #define MADV_GUARD_REMOVE 103
@@ -207,8 +204,4 @@ void *memory_map_pool(size_t size) {
 
 bool memory_advise_huge(void *address, size_t size, bool wanted) {
     return advise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-}
-
-void memory_populate(void *address, size_t size) {
-    advise(address, size, MADV_POPULATE_WRITE);
 }

@@ -77,7 +77,4 @@ void *memory_map_pool(size_t size);
 /* Asks for huge pages in the range, or forbids them; false when the kernel has none. */
 bool memory_advise_huge(void *address, size_t size, bool wanted);
 
-/* Faults the pages of the range in at once where the kernel can (5.14); else does nothing. */
-void memory_populate(void *address, size_t size);
-
 #endif
