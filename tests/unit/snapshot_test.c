@@ -442,6 +442,7 @@ static void test_calls_by_class(void **state) {
 
 int main(void) {
     options.maintenance = 0; /* nobody purges between two looks */
+    options.purge_delay = 3600 * 1000;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_balance_with_heaps), /* before any huge page was asked for */
         cmocka_unit_test(test_large_blocks),
