@@ -88,9 +88,10 @@ function(primalloc_shared target flavour)
     primalloc_flavour_objects(objects ${flavour} TRUE "${ARG_MINIMAL}")
     add_library(${target} SHARED ${objects} $<TARGET_OBJECTS:primalloc_shared_objects_${flavour}>)
     target_link_options(${target} PRIVATE ${PRIMALLOC_LINK_OPTIONS}
-                        "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/primalloc.map")
+                        "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/primalloc.map"
+                        $<$<BOOL:${PRIMALLOC_LAYOUT}>:LINKER:-T,${PRIMALLOC_LAYOUT}>)
     set_target_properties(${target} PROPERTIES
-                          LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/primalloc.map")
+                          LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/primalloc.map;${PRIMALLOC_LAYOUT}")
     target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS}) # where dlsym is not in libc
     primalloc_finish_library(${target})
 endfunction()

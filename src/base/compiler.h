@@ -13,6 +13,13 @@
 #define PRIM_INLINE static inline __attribute__((always_inline))
 #define PRIM_NOINLINE __attribute__((noinline))
 #define PRIM_COLD __attribute__((cold, noinline))
+
+/* Runs in every process, in a file most of which does not (cmake/primalloc_layout.cmake). */
+#define PRIM_STARTUP __attribute__((section(".text.startup")))
+
+/* A variable, zero to begin with, of which most processes write no page or a few: lies apart from
+ * those that all write to. */
+#define PRIM_FAR __attribute__((section(".bss.far")))
 #define PRIM_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #define PRIM_CACHE_LINE 64
 

@@ -17,7 +17,7 @@ static _Atomic unsigned user_count;         /* (atomic: hint) behind the last us
 static _Atomic(struct arena *) block_arena; /* (atomic: sampler) */
 static _Atomic unsigned budgeted; /* (atomic: hint) a bit for each user who has a budget */
 static _Atomic unsigned told;     /* (atomic: hint) a bit for each user who does more than place */
-static struct sampling_budget budget;
+static PRIM_FAR struct sampling_budget budget;
 
 uint64_t sampler_random(uint64_t *state) {
     uint64_t mixed = *state += 0x9e3779b97f4a7c15u;

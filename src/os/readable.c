@@ -10,7 +10,8 @@
 
 enum { PAGE_SHIFT = 12, KNOWN_COUNT = 512, HOW_NONE = -1, SIGNAL_SET_SIZE = 8 };
 
-static _Atomic uintptr_t known_pages[KNOWN_COUNT]; /* (atomic: hint) page numbers found readable */
+/* (atomic: hint) Numbers of pages that were found readable. */
+static PRIM_FAR _Atomic uintptr_t known_pages[KNOWN_COUNT];
 
 /* rt_sigprocmask reads the set that it is given before it looks at what is to be done with it. */
 bool readable_page_now(uintptr_t address) {

@@ -52,8 +52,10 @@ static struct {
     uint16_t window_generation;  /* (lock: PURGE) generation that the window began with */
     _Atomic uint16_t generation; /* (atomic: hint; written under PURGE) counts epochs, windows */
     _Atomic bool keeps_ages;     /* (atomic: hint) a window was opened once */
-    _Atomic uint16_t freed_in[AGE_COUNT]; /* (atomic: hint) generation of a block's last free */
 } purge;
+
+/* (atomic: hint) Generation of a block's last free. */
+static PRIM_FAR _Atomic uint16_t freed_in[AGE_COUNT];
 
 struct piece {
     uintptr_t start;
@@ -61,7 +63,7 @@ struct piece {
 };
 
 static _Atomic uint16_t *age_of(uintptr_t address) {
-    return &purge.freed_in[(address >> BLOCK_SHIFT) % AGE_COUNT];
+    return &freed_in[(address >> BLOCK_SHIFT) % AGE_COUNT];
 }
 
 /* With PURGE held: from now on frees leave a mark that is not before the one returned. */

@@ -6,7 +6,7 @@
 #include "os/memory.h"
 #include "pages/metadata.h"
 
-_Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT];
+PRIM_FAR _Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT];
 
 static _Atomic(struct span_chunk *) newest_chunk; /* (atomic: chunk list) */
 

@@ -41,7 +41,7 @@ static void release_lock(void) {
     thread_cache_leave();
 }
 
-static enum check_level level(void) {
+static PRIM_STARTUP enum check_level level(void) {
     return (enum check_level)option_now(check);
 }
 
@@ -377,7 +377,7 @@ static struct watcher checks = {
     checked_allocate, checked_reallocate, checked_release, checked_usable_size, RANK_CHECKS, NULL,
 };
 
-void check_begin(void) {
+PRIM_STARTUP void check_begin(void) {
     if (level() != CHECK_OFF) {
         watcher_register(&checks);
     }
@@ -476,7 +476,7 @@ uint64_t check_count(void) {
     return load_relaxed(&fault_count);
 }
 
-void check_finish(void) {
+PRIM_STARTUP void check_finish(void) {
     if (level() != CHECK_OFF) {
         check_all("found at exit");
     }

@@ -251,7 +251,7 @@ static struct sampler_user user = {
     .usable_size = guarded_usable_size,
 };
 
-void guarded_start(void) {
+PRIM_STARTUP void guarded_start(void) {
     if (options.guarded) {
         stack_prepare();
         fault_catch(see_fault);

@@ -282,7 +282,7 @@ PRIM_COLD bool profile_dump(const char *path) {
     return is_done;
 }
 
-PRIM_COLD void profile_exit(void) {
+PRIM_STARTUP void profile_exit(void) {
     if (load_relaxed(&is_known)) {
         enter();
         write_file(NULL, PROFILE_EXIT);

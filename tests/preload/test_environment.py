@@ -3,6 +3,7 @@ strict overcommit, privileges that changed."""
 
 import os
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -301,6 +302,15 @@ def test_t58_small_processes_stay_small(harness, library):
     plain = resident_kilobytes(harness, harness.environment())
     ours = resident_kilobytes(harness, harness.preloaded())
     assert ours - plain <= 1024
+
+
+def test_small_processes_run_a_part_of_the_library(harness, library):
+    """What every process runs lies together: the kernel maps 64 KiB of it at a time."""
+    maps = harness.run_preloaded(["cat", "/proc/self/smaps"]).stdout.decode()
+    code = re.search(r"^\S+ r-xp .*libprimalloc.*\n(?:\w.*\n)*?Size: +(\d+) kB\n"
+                     r"(?:\w.*\n)*?Rss: +(\d+) kB", maps, re.MULTILINE)
+    size, resident = map(int, code.groups())
+    assert 0 < resident <= 128 < size
 
 
 def test_limits_are_not_changed(harness, library):
