@@ -288,8 +288,9 @@ static void sum_up_users(void) {
         struct sampler_user *user = user_at(i);
         if (user && load_relaxed(&user->interval)) {
             tells |= (unsigned)(user->begin != NULL) << i;
-            budgets |= (unsigned)(user->budget != 0) << i;
-            share += user->budget;
+            unsigned budget_of_user = load_relaxed(&user->budget);
+            budgets |= (unsigned)(budget_of_user != 0) << i;
+            share += budget_of_user;
             most = bits_max(most, greatest_wanted(user));
         }
     }

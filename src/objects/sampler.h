@@ -56,7 +56,7 @@ struct sample {
 /* Static; its functions are called with no lock held, by any thread, and must not allocate. */
 struct sampler_user {
     _Atomic size_t interval; /* (atomic: hint) mean bytes between samples; 0: none are wanted */
-    unsigned budget;         /* (start) millionths of the time; 0: as much as it takes */
+    _Atomic unsigned budget; /* (atomic: hint) millionths of the time; 0: as much as it takes */
     size_t size_max;         /* counted sizes above are not wanted; 0: all are */
 
     /* A block of the user's own for this sample, or NULL. May be NULL itself. */

@@ -457,9 +457,10 @@ void thread_cache_fork_child(void) {
     lock_reset(&caches.lock);
     caches.active = NULL;
     store_relaxed(&caches.count, 0);
-    if (own_cache > NO_CACHE_LAST) {
-        list_insert(&caches.active, own_cache);
+    struct thread_cache *cache = own_cache > NO_CACHE_LAST ? own_cache : NULL;
+    if (cache) {
+        list_insert(&caches.active, cache);
         store_relaxed(&caches.count, 1);
-        thread_sampler_fork_child(own_cache);
     }
+    thread_sampler_fork_child(cache);
 }

@@ -440,7 +440,7 @@ void thread_sampler_fork_parent(void) {
 
 PRIM_COLD void thread_sampler_fork_child(struct thread_cache *cache) {
     sampler_fork_child();
-    if (cache->sampler) {
+    if (cache && cache->sampler) {
         seed_anew(cache->sampler);
         forget_draws(cache);
     }

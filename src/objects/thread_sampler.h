@@ -81,7 +81,7 @@ unsigned thread_sampler_held(const volatile struct thread_cache *cache, unsigned
 /* The cache's next draws follow from the seed. */
 void thread_sampler_seed(struct thread_cache *cache, uint64_t seed);
 
-/* The child makes draws of its own. */
+/* The child makes draws of its own. The cache may be NULL. */
 void thread_sampler_fork_parent(void);
 void thread_sampler_fork_child(struct thread_cache *cache);
 

@@ -255,7 +255,7 @@ PRIM_STARTUP void guarded_start(void) {
     if (options.guarded) {
         stack_prepare();
         fault_catch(see_fault);
-        user.budget = options.guarded_rate ? BUDGET : 0;
+        store_relaxed(&user.budget, options.guarded_rate ? BUDGET : 0);
         sampler_start(&user, options.guarded_bytes);
     }
 }

@@ -263,7 +263,7 @@ PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
         return true;
     }
     profile_exact_stop();
-    user.budget = wanted->budget;
+    store_relaxed(&user.budget, wanted->budget);
     return sampler_start(&user, wanted->rate);
 }
 

@@ -10,6 +10,8 @@
 #include "os/output_file.h"
 #include "watch/profile_settings.h"
 
+struct sample;
+
 /* Begins, and forgets what an earlier profile knew. False without memory. The settings' path is
  * used until the next start. */
 bool profile_start(const struct profile_settings *settings);
@@ -23,7 +25,6 @@ bool profile_dump(const char *path);
 
 /* A block begins and ends. The caller is where its allocation returns to, if that is known: frames
  * before it are the library's. */
-struct sample;
 void profile_record(void *block, const struct sample *sample, const void *caller);
 bool profile_forget(void *block); /* false if it is not a recorded one */
 
