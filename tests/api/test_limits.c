@@ -12,7 +12,7 @@
 
 #include "support/names.h"
 
-static const size_t ROOM = (size_t)100 << 20;
+static const size_t ROOM = (size_t)40 << 20;
 
 struct node {
     struct node *next;
