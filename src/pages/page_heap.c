@@ -20,9 +20,9 @@ enum {
     GROWTH_DIVISOR = 4,
 };
 
-enum {
-    RECENT_MIN = 16 /* slices of a span worth keeping apart: 256 KiB; less is cached above us */
-};
+/* What is kept apart: spans that no thread's cache holds, as many as one call may join, of 1 MiB
+ * or a part of what is in use. */
+enum { QUICK_MIN = 16, QUICK_SPANS = 48, QUICK_SLICES_MIN = 64, QUICK_DIVISOR = 8 };
 
 struct page_heap page_heap;
 
@@ -85,13 +85,36 @@ void page_heap_insert(struct span *span, enum span_state state) {
     }
 }
 
+static void settle_one(void) {
+    struct span *span = quick_evict(&page_heap.quick);
+    extent_set_count(&page_heap.dirty, -(ptrdiff_t)span->slice_count);
+    page_heap_insert(span, SPAN_DIRTY);
+}
+
 void page_heap_settle(void) {
-    struct span *span = page_heap.recent;
-    if (span) {
-        page_heap.recent = NULL;
-        extent_set_count(&page_heap.dirty, -(ptrdiff_t)span->slice_count);
-        page_heap_insert(span, SPAN_DIRTY);
+    while (page_heap.quick.occupied) {
+        settle_one();
     }
+}
+
+/* How many slices may be kept apart. */
+static size_t quick_most(void) {
+    size_t in_use = load_relaxed(&page_heap.mapped_slices) -
+                    load_relaxed(&page_heap.clean.slice_count) -
+                    load_relaxed(&page_heap.dirty.slice_count);
+    return bits_max(QUICK_SLICES_MIN, in_use / QUICK_DIVISOR);
+}
+
+/* Puts a span into the quick lists, whatever its size. What may not stay with it joins the rest. */
+static void keep_apart(struct span *span) {
+    size_t most = quick_most();
+    const struct quick_lists *quick = &page_heap.quick;
+    while (quick->span_count &&
+           (quick->span_count >= QUICK_SPANS || quick->slice_count + span->slice_count > most)) {
+        settle_one();
+    }
+    quick_insert(&page_heap.quick, span);
+    extent_set_count(&page_heap.dirty, (ptrdiff_t)span->slice_count);
 }
 
 /* A new mapping for the heap. */
@@ -211,7 +234,7 @@ static struct span *search(const struct extent_set *set, size_t slice_count) {
 
 static struct span *dirty_fit(size_t slice_count) {
     struct span *span = search(&page_heap.dirty, slice_count);
-    if (!span && page_heap.recent) {
+    if (!span && page_heap.quick.occupied) {
         page_heap_settle();
         span = search(&page_heap.dirty, slice_count);
     }
@@ -223,20 +246,13 @@ static struct span *clean_fit(size_t slice_count) {
     return span || !extend_heap(slice_count) ? span : search(&page_heap.clean, slice_count);
 }
 
-/* The span freed last, if it is just what is asked for; else it joins the others, for a request of
- * its kind. */
-static struct span *take_recent(size_t slice_count, size_t alignment) {
-    struct span *span = page_heap.recent;
-    if (!span || slice_count < RECENT_MIN) {
-        return NULL;
+/* A span freed of late that is just what is asked for. */
+static struct span *take_quick(size_t slice_count, size_t alignment) {
+    struct span *span = quick_take(&page_heap.quick, slice_count, alignment);
+    if (span) {
+        extent_set_count(&page_heap.dirty, -(ptrdiff_t)slice_count);
+        span->is_zero = false;
     }
-    if (span->slice_count != slice_count || span->address & (alignment - 1)) {
-        page_heap_settle();
-        return NULL;
-    }
-    page_heap.recent = NULL;
-    extent_set_count(&page_heap.dirty, -(ptrdiff_t)slice_count);
-    span->is_zero = false;
     return span;
 }
 
@@ -266,7 +282,7 @@ struct request {
 static struct span *allocate(struct request *request) {
     size_t searched = request->slice_count + request->alignment / SLICE_SIZE - 1;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    struct span *span = take_recent(request->slice_count, request->alignment);
+    struct span *span = take_quick(request->slice_count, request->alignment);
     if (!span) {
         span = dirty_fit(searched);
         bool is_clean = !span && may_touch(request->slice_count, &request->is_refused);
@@ -321,10 +337,8 @@ struct span *page_heap_lend(uintptr_t address, size_t size) {
 void page_heap_free(struct span *span, enum span_state state) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap.span_count--;
-    if (state == SPAN_DIRTY && span->slice_count >= RECENT_MIN) {
-        page_heap_settle();
-        page_heap.recent = span;
-        extent_set_count(&page_heap.dirty, (ptrdiff_t)span->slice_count);
+    if (state == SPAN_DIRTY && span->slice_count >= QUICK_MIN) {
+        keep_apart(span);
     } else {
         page_heap_insert(span, state);
     }

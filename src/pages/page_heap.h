@@ -4,19 +4,19 @@
  * neighbours of the same state, and are reused best-fit, lowest address first; DIRTY ones first,
  * because their pages are resident already. How long DIRTY spans stay resident is purge.h's.
  *
- * The large span freed last waits unjoined: a program that takes and frees blocks of one size again
- * and again gets it back without a search. */
+ * Spans freed of late wait unjoined in quick lists, for requests of just their size. */
 #ifndef PRIM_PAGES_PAGE_HEAP_H
 #define PRIM_PAGES_PAGE_HEAP_H
 
 #include "os/lock.h"
 #include "pages/extent_set.h"
+#include "pages/quick.h"
 
 struct page_heap {
     struct lock lock;
     struct extent_set clean;      /* (lock: PAGE_HEAP) CLEAN spans */
-    struct extent_set dirty;      /* (lock: PAGE_HEAP) DIRTY spans; counts the recent one as well */
-    struct span *recent;          /* (lock: PAGE_HEAP) the large span freed last, BUSY; or NULL */
+    struct extent_set dirty;      /* (lock: PAGE_HEAP) DIRTY spans; counts the quick ones as well */
+    struct quick_lists quick;     /* (lock: PAGE_HEAP) DIRTY spans freed of late, BUSY */
     size_t dirty_low_water;       /* (lock: PAGE_HEAP) least dirty slices since the epoch began */
     _Atomic size_t mapped_slices; /* (atomic: counter, written under the lock) all address space */
     uintptr_t lowest_address;     /* (lock: PAGE_HEAP) where the newest mapping begins; 0: none */
@@ -48,7 +48,7 @@ void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end
  * new, or ends. */
 void page_heap_cut(struct span *span, size_t slice_count);
 
-/* With the lock held: puts the recent span to the others. */
+/* With the lock held: puts the quick spans to the others. */
 void page_heap_settle(void);
 
 /* Bytes in free spans, clean and dirty, and bytes that may be resident, of some recent moment. */

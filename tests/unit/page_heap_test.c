@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "os/memory.h"
+#include "pages/purge.h"
 #include "unit/unit.h"
 
 enum { LIVE_MAX = 200, EXTENTS_MAX = 2000, THREADS = 4 };
@@ -18,6 +19,7 @@ static struct unit_extent dirty[EXTENTS_MAX];
 static struct unit_extent clean[EXTENTS_MAX];
 static size_t dirty_count;
 static size_t clean_count;
+static size_t most_in_use;
 
 static void look_at_trees(void) {
     dirty_count = unit_extents(&page_heap.dirty, dirty, EXTENTS_MAX);
@@ -55,6 +57,16 @@ static bool is_joined(const struct unit_extent *extents, size_t count) {
     return true;
 }
 
+/* That what is kept apart is no more than it may be. */
+static void check_quick(size_t in_use) {
+    enum { SPANS_MAX = 48, SLICES_MAX_LEAST = 64, PART = 8 };
+    const struct quick_lists *quick = &page_heap.quick;
+    CHECK(quick->span_count <= SPANS_MAX, "%u spans apart", quick->span_count);
+    CHECK(quick->span_count <= 1 || quick->slice_count <= SLICES_MAX_LEAST ||
+              quick->slice_count <= most_in_use / PART,
+          "%zu slices apart, %zu in use", quick->slice_count, in_use);
+}
+
 /* The equation of the header, the trees' sums and that equal neighbours are joined. */
 static void check_heap(void) {
     size_t in_use = 0;
@@ -62,8 +74,10 @@ static void check_heap(void) {
     for (size_t i = 0; i < live_count; i++) {
         in_use += live[i].span->slice_count;
     }
-    size_t recent = page_heap.recent ? page_heap.recent->slice_count : 0;
-    CHECK(sum_of(dirty, dirty_count) + recent == page_heap.dirty.slice_count, "dirty slices");
+    most_in_use = bits_max(most_in_use, in_use);
+    check_quick(in_use);
+    CHECK(sum_of(dirty, dirty_count) + page_heap.quick.slice_count == page_heap.dirty.slice_count,
+          "dirty slices");
     CHECK(sum_of(clean, clean_count) == page_heap.clean.slice_count, "slices of the clean tree");
     CHECK(page_heap.clean.slice_count + page_heap.dirty.slice_count + in_use ==
               page_heap.mapped_slices,
@@ -73,15 +87,12 @@ static void check_heap(void) {
     CHECK(is_joined(clean, clean_count), "clean neighbours are apart");
 }
 
-/* Where the documented order of search ends: the span freed last if it is just the size, then best
- * fit, lowest address, dirty first; or 0. */
+/* Where the documented order of search ends: a span freed of late that is just the size, then best
+ * fit, lowest address, dirty first, all dirty ones joined before a clean one; or 0. */
 static uintptr_t expected_address(size_t slice_count) {
-    enum { RECENT_MIN = 16 };
-    if (page_heap.recent && slice_count >= RECENT_MIN) {
-        if (page_heap.recent->slice_count == slice_count) {
-            return page_heap.recent->address;
-        }
-        page_heap_settle(); /* as the page heap itself would before it searches */
+    const struct span *apart = page_heap.quick.newest[slice_count <= QUICK_MAX ? slice_count : 0];
+    if (apart && apart->slice_count == slice_count) {
+        return apart->address;
     }
     look_at_trees();
     for (size_t i = 0; i < dirty_count; i++) { /* smallest first, lowest address first */
@@ -89,7 +100,7 @@ static uintptr_t expected_address(size_t slice_count) {
             return dirty[i].address;
         }
     }
-    if (page_heap.recent) {
+    if (page_heap.quick.span_count) {
         page_heap_settle();
         return expected_address(slice_count);
     }
@@ -221,6 +232,7 @@ static void test_coalescing(void **state) {
     enum { COUNT = 7, SLICES = 64 };
     static const int orders[][COUNT] = {
         {0, 1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1, 0}, {0, 2, 4, 6, 1, 3, 5}};
+    page_heap_settle();
     allocate_one(COUNT * SLICES, 0); /* one dirty extent that all below is cut from */
     uintptr_t start = live[0].span->address;
     size_t in_use = live[0].span->slice_count;
@@ -305,25 +317,51 @@ static void exchange_spans(unsigned number) {
     }
 }
 
-/* A span taken and freed again and again is the same one, and is joined to others when it is not
- * what is asked for. */
-static void test_recent(void **state) {
+/* A span taken and freed again and again is the same one, though its neighbours are free, and joins
+ * these when nothing else is there for a request. */
+static void test_kept_apart(void **state) {
     (void)state;
-    struct span *span = page_heap_allocate(100, 0);
-    uintptr_t address = span->address;
-    for (int i = 0; i < 3; i++) {
+    static const size_t sizes[] = {16, 63, 64, 100};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        purge_all(0);
+        struct span *span = page_heap_allocate(sizes[i], 0);
+        uintptr_t address = span->address;
+        for (int turn = 0; turn < 3; turn++) {
+            page_heap_free(span, SPAN_DIRTY);
+            assert_ptr_equal(page_heap.quick.newest[sizes[i] <= QUICK_MAX ? sizes[i] : 0], span);
+            assert_int_equal(page_heap.quick.span_count, 1);
+            check_heap();
+            uint64_t searches = page_heap.search_count;
+            span = page_heap_allocate(sizes[i], 0);
+            assert_int_equal(span->address, address);
+            assert_false(span->is_zero);
+            assert_int_equal(page_heap.search_count, searches);
+        }
         page_heap_free(span, SPAN_DIRTY);
-        assert_ptr_equal(page_heap.recent, span);
+        struct span *other = page_heap_allocate(sizes[i] - 1, 0);
+        assert_int_equal(other->address, address);
+        assert_int_equal(page_heap.quick.span_count, 0);
+        page_heap_free(other, SPAN_DIRTY);
         check_heap();
-        span = page_heap_allocate(100, 0);
-        assert_int_equal(span->address, address);
-        assert_false(span->is_zero);
     }
-    page_heap_free(span, SPAN_DIRTY);
-    struct span *other = page_heap_allocate(99, 0);
-    assert_null(page_heap.recent);
-    page_heap_free(other, SPAN_DIRTY);
-    page_heap_settle();
+}
+
+/* Many freed in a row: as many stay apart as may. */
+static void test_few_are_apart(void **state) {
+    (void)state;
+    enum { COUNT = 100, SLICES = 16 };
+    struct span *spans[COUNT];
+    struct span *lasting = page_heap_allocate(COUNT * SLICES * 8, 0);
+    for (size_t i = 0; i < COUNT; i++) {
+        spans[i] = page_heap_allocate(SLICES + i % 4, 0);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        page_heap_free(spans[i], SPAN_DIRTY);
+        assert_true(page_heap.quick.span_count == bits_min(i + 1, 48));
+    }
+    purge_all(0);
+    assert_int_equal(page_heap.quick.span_count, 0);
+    page_heap_free(lasting, SPAN_DIRTY);
     check_heap();
 }
 
@@ -338,7 +376,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_walk), cmocka_unit_test(test_coalescing),
         cmocka_unit_test(test_states),      cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_recent),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_kept_apart),  cmocka_unit_test(test_few_are_apart),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("page heap", tests, NULL, NULL);
 }

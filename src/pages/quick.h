@@ -1,0 +1,32 @@
+/* quick.h - DIRTY spans freed of late, apart by size and not joined with their neighbours.
+ *
+ * A program that takes and frees blocks of a few sizes again and again gets each without a search,
+ * and the same ones. Spans too large for lists of their own share one: its newest is tried. How
+ * much is kept here, and for how long, is page_heap.c's.
+ *
+ * Locks: PAGE_HEAP, held by the caller. */
+#ifndef PRIM_PAGES_QUICK_H
+#define PRIM_PAGES_QUICK_H
+
+#include "pages/span.h"
+
+enum { QUICK_MAX = 63 }; /* slices of the largest with a list of its own */
+
+struct quick_lists {
+    uint64_t occupied;                  /* bit n: newest[n] is not NULL */
+    struct span *newest[QUICK_MAX + 1]; /* linked through next; [0]: those that are larger */
+    size_t slice_count;                 /* in all of them */
+    uint32_t span_count;                /* in all of them */
+    uint32_t hand;                      /* the list to be evicted from next */
+};
+
+/* Puts a BUSY span in. */
+void quick_insert(struct quick_lists *lists, struct span *span);
+
+/* A BUSY span of just so many slices, at a multiple of alignment; or NULL. */
+struct span *quick_take(struct quick_lists *lists, size_t slice_count, size_t alignment);
+
+/* The newest span of some list, of all lists in turn; there must be one. */
+struct span *quick_evict(struct quick_lists *lists);
+
+#endif
