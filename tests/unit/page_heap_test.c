@@ -339,7 +339,8 @@ static void test_kept_apart(void **state) {
         }
         page_heap_free(span, SPAN_DIRTY);
         struct span *other = page_heap_allocate(sizes[i] - 1, 0);
-        assert_int_equal(other->address, address);
+        /* Of pages larger than slices, a purge leaves parts, which join from below. */
+        assert_true(address - other->address < bits_max(memory_page_size(), SLICE_SIZE));
         assert_int_equal(page_heap.quick.span_count, 0);
         page_heap_free(other, SPAN_DIRTY);
         check_heap();
