@@ -166,6 +166,18 @@ size_t memory_resident(void *address, size_t size) {
     return resident * page_size;
 }
 
+bool memory_has_pages(void *address, size_t size) {
+    uint64_t pages[MEMORY_LOOK_MAX / 4096 / sizeof(uint64_t)] = {0};
+    int saved_errno = errno;
+    bool is_known = !is_confined() && syscall(SYS_mincore, address, size, pages) == 0;
+    errno = saved_errno;
+    uint64_t any = !is_known;
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        any |= pages[i] & 0x0101010101010101; /* the other bits mean nothing */
+    }
+    return any;
+}
+
 bool memory_is_pinned(void *address) {
     return !advise(address, memory_page_size(), MADV_COLD);
 }

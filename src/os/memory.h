@@ -56,6 +56,10 @@ bool memory_purge(void *address, size_t size);
 /* How many bytes of the range hold physical pages; 0 where the process is confined. */
 size_t memory_resident(void *address, size_t size);
 
+/* Whether any page of a range is resident; true where that is not known. */
+enum { MEMORY_LOOK_MAX = 2 << 20 }; /* bytes of the longest range */
+bool memory_has_pages(void *address, size_t size);
+
 /* Whether the page at this address is locked in memory or a huge page of the system's pool: then it
  * must stay where it is. True on kernels before 5.4, which do not tell and cannot move pages. */
 bool memory_is_pinned(void *address);

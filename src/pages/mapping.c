@@ -140,10 +140,10 @@ bool mapping_purge(uintptr_t address, size_t size) {
         return false;
     }
     huge_forget(address, address + size);
+    returned_note(address, address + size);
     if (!memory_purge((void *)address, size)) {
         return false;
     }
-    returned_note(address, address + size);
     uintptr_t start = bits_round_up(address, HUGE_SIZE);
     uintptr_t end = bits_round_down(address + size, HUGE_SIZE);
     if (start < end) {

@@ -326,7 +326,7 @@ struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
     return span;
 }
 
-struct span *page_heap_lend(uintptr_t address, size_t size) {
+PRIM_COLD struct span *page_heap_lend(uintptr_t address, size_t size) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     bool is_covered = span_cover(address, size) && address_map_cover(address, size);
     struct span *span = is_covered ? span_create(address, size / SLICE_SIZE, SPAN_BUSY) : NULL;
@@ -345,7 +345,7 @@ void page_heap_free(struct span *span, enum span_state state) {
     release_lock();
 }
 
-static enum span_state grow(struct span *span, size_t slice_count, bool *is_refused) {
+static PRIM_COLD enum span_state grow(struct span *span, size_t slice_count, bool *is_refused) {
     size_t missing = slice_count - span->slice_count;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap_settle();
@@ -370,7 +370,7 @@ static enum span_state grow(struct span *span, size_t slice_count, bool *is_refu
     return state;
 }
 
-enum span_state page_heap_grow(struct span *span, size_t slice_count) {
+PRIM_COLD enum span_state page_heap_grow(struct span *span, size_t slice_count) {
     bool is_refused = false;
     enum span_state state = grow(span, slice_count, &is_refused);
     if (PRIM_UNLIKELY(is_refused)) {
@@ -389,7 +389,7 @@ void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end
 }
 
 /* Neighbours look at a span's last slice, under the lock. */
-void page_heap_cut(struct span *span, size_t slice_count) {
+PRIM_COLD void page_heap_cut(struct span *span, size_t slice_count) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     if (slice_count < span->slice_count) {
         span_create(span->address + slice_count * SLICE_SIZE, span->slice_count - slice_count,

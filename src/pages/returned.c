@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "os/machine.h"
+#include "os/memory.h"
 #include "pages/span.h"
 
 enum {
@@ -26,17 +27,26 @@ PRIM_INLINE _Atomic uint16_t *place_of(uintptr_t address) {
     return &returned_at[(address >> HUGE_SHIFT) % PLACE_COUNT];
 }
 
+/* Where the part of a range that begins here, and shares a place, ends. */
+static uintptr_t next_place(uintptr_t start, uintptr_t end) {
+    return bits_min(bits_round_down(start, HUGE_SIZE) + HUGE_SIZE, end);
+}
+
 static bool is_soon(uint16_t then, uint16_t now) {
     return then && (uint16_t)(now - then) <= SOON_TICKS;
 }
 
 PRIM_COLD void returned_note(uintptr_t start, uintptr_t end) {
     uint16_t now = tick_now();
-    for (uintptr_t at = bits_round_down(start, HUGE_SIZE); at < end; at += HUGE_SIZE) {
-        store_relaxed(place_of(at), now);
+    while (start < end) {
+        uintptr_t next = next_place(start, end);
+        if (memory_has_pages((void *)start, next - start)) {
+            store_relaxed(place_of(start), now);
+            store_relaxed(&returned_last, now);
+            store_relaxed(&returned_is_any, true);
+        }
+        start = next;
     }
-    store_relaxed(&returned_last, now);
-    store_relaxed(&returned_is_any, true);
 }
 
 PRIM_COLD void returned_count_needed(uintptr_t start, uintptr_t end) {
@@ -46,7 +56,7 @@ PRIM_COLD void returned_count_needed(uintptr_t start, uintptr_t end) {
         return;
     }
     while (start < end) {
-        uintptr_t next = bits_min(bits_round_down(start, HUGE_SIZE) + HUGE_SIZE, end);
+        uintptr_t next = next_place(start, end);
         bytes += is_soon(load_relaxed(place_of(start)), now) ? next - start : 0;
         start = next;
     }

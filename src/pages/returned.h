@@ -15,7 +15,7 @@ extern PRIM_HIDDEN _Atomic uint64_t returned_needed_bytes;
 /* (atomic: hint) something went back once */
 extern PRIM_HIDDEN _Atomic bool returned_is_any;
 
-/* Pages of [start, end) went back. */
+/* Pages of [start, end) are about to go back: those that are resident count. */
 void returned_note(uintptr_t start, uintptr_t end);
 
 void returned_count_needed(uintptr_t start, uintptr_t end);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "unit/unit.h"
 
 static bool is_filled(const char *bytes, size_t size, char value) {
@@ -91,11 +92,13 @@ static void test_resident(void **state) {
     assert_non_null(bytes);
     errno = ERRNO_MARK;
     assert_int_equal(memory_resident(bytes, size), 0);
+    assert_false(memory_has_pages(bytes, bits_min(size, MEMORY_LOOK_MAX)));
     for (size_t i = 0; i < 1500; i += 3) {
         bytes[i * page] = 1;
     }
     if (!unit_is_emulated()) {
         assert_int_equal(memory_resident(bytes, size), unit_resident(bytes, size));
+        assert_true(memory_has_pages(bytes, bits_min(size, MEMORY_LOOK_MAX)));
     }
     memset(bytes, 1, size);
     assert_int_equal(memory_resident(bytes, size), size);

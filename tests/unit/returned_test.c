@@ -19,6 +19,12 @@ static struct span *take(void) {
     return span;
 }
 
+static struct span *take_touched(void) {
+    struct span *span = take();
+    memset((void *)span->address, 1, span_size(span));
+    return span;
+}
+
 static void wait_ms(uint64_t length) {
     for (uint64_t start = machine_clock_ms(); machine_clock_ms() - start < length;) {
         usleep(1000);
@@ -32,10 +38,19 @@ static void test_nothing_went_back(void **state) {
     assert_int_equal(needed(), 0);
 }
 
+/* The program never touched it, so nothing was paid for its return, nor will be. */
+static void test_nothing_was_resident(void **state) {
+    (void)state;
+    page_heap_free(take(), SPAN_DIRTY);
+    purge_all(0);
+    page_heap_free(take(), SPAN_DIRTY);
+    assert_int_equal(needed(), 0);
+}
+
 /* Half of what went back comes into use at once: that half counts, once. */
 static void test_needed_at_once(void **state) {
     (void)state;
-    page_heap_free(take(), SPAN_DIRTY);
+    page_heap_free(take_touched(), SPAN_DIRTY);
     purge_all(0);
     uint64_t before = needed();
     struct span *half = page_heap_allocate(SLICES / 2, 0);
@@ -46,6 +61,7 @@ static void test_needed_at_once(void **state) {
 
 static void test_needed_later(void **state) {
     (void)state;
+    page_heap_free(take_touched(), SPAN_DIRTY);
     purge_all(0);
     wait_ms(1100);
     uint64_t before = needed();
@@ -56,6 +72,7 @@ static void test_needed_later(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_went_back),
+        cmocka_unit_test(test_nothing_was_resident),
         cmocka_unit_test(test_needed_at_once),
         cmocka_unit_test(test_needed_later),
     };
