@@ -107,10 +107,9 @@ static size_t quick_most(void) {
 
 /* Puts a span into the quick lists, whatever its size. What may not stay with it joins the rest. */
 static void keep_apart(struct span *span) {
-    size_t most = quick_most();
     const struct quick_lists *quick = &page_heap.quick;
-    while (quick->span_count &&
-           (quick->span_count >= QUICK_SPANS || quick->slice_count + span->slice_count > most)) {
+    while (quick->span_count && (quick->span_count >= QUICK_SPANS ||
+                                 quick->slice_count + span->slice_count > quick_most())) {
         settle_one();
     }
     quick_insert(&page_heap.quick, span);
