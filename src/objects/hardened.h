@@ -1,11 +1,10 @@
 /* hardened.h - options.hardened: a heap that is hard to abuse, for a price (docs/hardening.md).
  *
  * The bins of a thread's cache stay empty, so each call of the program's comes to front_door.h, and
- * blocks up to MEDIUM_SIZE_MAX are served from here. For each class a thread has an array of free
- * blocks, apart from the blocks themselves, and takes one of them by a throw. A block freed must be
- * a live one, which its byte tells (hardened_slab.h); it is filled with zeros, and takes the place
- * in the thread's quarantine of the one that has waited longest. When a block is handed out its
- * first words must still be zero.
+ * blocks up to MEDIUM_SIZE_MAX are served from here (hardened_door.c). For each class a thread has
+ * arrays of free blocks, apart from the blocks themselves (hardened_bin.h). A block freed must be a
+ * live one, which its byte tells (hardened_slab.h); its first bytes become zero, and must still be
+ * so when it is handed out.
  *
  * What is found wrong is reported in one line, and ends the program unless hardened_go_on is set;
  * then the call does nothing.

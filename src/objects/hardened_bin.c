@@ -12,14 +12,15 @@ enum {
     READY_SIZE = 32 * 1024,         /* bytes of small blocks that a magazine may hold ... */
     READY_MEDIUM_SIZE = 128 * 1024, /* ... and of greater ones; two blocks at least */
     REFILL_MIN = 4,   /* blocks that a class in use gets first; then twice as many each time */
+    WINDOW = 8,       /* blocks that change places */
     WAITING_MIN = 8,  /* freed blocks of a class that wait for more ... */
     WAITING_MAX = 32, /* ... by options.quarantine */
 };
 
-static unsigned room_of(unsigned object_class) {
+static uint32_t room_of(unsigned object_class) {
     size_t size = size_classes[object_class].size;
     size_t room = (size > SMALL_SIZE ? READY_MEDIUM_SIZE : READY_SIZE) / size;
-    return (unsigned)bits_clamp(room, 2, MAGAZINE_ROOM);
+    return (uint32_t)bits_clamp(room, 2, MAGAZINE_ROOM);
 }
 
 static void set_up(struct hardened_bin *bin, unsigned object_class) {
@@ -43,12 +44,9 @@ struct hardened_cache *hardened_bins_make(struct thread_cache *cache) {
     return own;
 }
 
-static struct magazine *make_magazine(void) {
-    return metadata_allocate(sizeof(struct magazine), PRIM_CACHE_LINE);
-}
-
-/* Its blocks go out in any order: each, from the last on, changes places with one of those that are
- * left. */
+/* Eight blocks at a time go out in any order, all orders alike. They are no more because a program
+ * may pass them on to another thread as a list: links to far away are what no processor foresees.
+ * One throw does for eight: what is left of it after a place was chosen chooses the next. */
 static void load(struct hardened_bin *bin, struct magazine *magazine, uint64_t *random) {
     void **blocks = magazine->blocks;
     blocks[0] = magazine; /* when the last one goes out this is prefetched */
@@ -56,20 +54,25 @@ static void load(struct hardened_bin *bin, struct magazine *magazine, uint64_t *
     bin->bottom = blocks;
     bin->top = blocks + magazine->count;
     uint64_t state = *random;
-    for (size_t left = magazine->count; left > 1; left--) {
+    for (size_t last = magazine->count; last > 1; last -= bits_min(last, WINDOW)) {
         state = hardened_next(state);
-        void **thrown = &blocks[1 + ((state >> 48) * left >> 16)];
-        void *block = *thrown;
-        *thrown = blocks[left];
-        blocks[left] = block;
+        uint64_t product = state >> 32;
+        for (size_t left = bits_min(last, WINDOW); left > 1; left--) {
+            product = (product & UINT32_MAX) * left;
+            void **thrown = &blocks[last - (product >> 32)];
+            void **place = &blocks[last - left + 1];
+            void *block = *thrown;
+            *thrown = *place;
+            *place = block;
+        }
     }
     *random = state;
 }
 
-static void collect(struct hardened_bin *bin, struct magazine *magazine, unsigned object_class) {
+static void collect(struct hardened_bin *bin, struct magazine *magazine) {
     bin->freed = magazine;
     bin->freed_top = magazine->blocks + magazine->count;
-    bin->freed_last = magazine->blocks + room_of(object_class);
+    bin->freed_last = magazine->blocks + magazine->room;
 }
 
 bool hardened_bin_turn(struct hardened_cache *own, unsigned object_class) {
@@ -88,8 +91,8 @@ bool hardened_bin_turn(struct hardened_cache *own, unsigned object_class) {
         if (!full || count < bin->waiting_min) {
             return false;
         }
-        full->count = count;
-        collect(bin, empty, object_class);
+        full->count = (uint32_t)count;
+        collect(bin, empty);
     }
     load(bin, full, &own->random);
     return true;
@@ -97,7 +100,7 @@ bool hardened_bin_turn(struct hardened_cache *own, unsigned object_class) {
 
 bool hardened_bin_refill(struct hardened_cache *own, unsigned object_class) {
     struct hardened_bin *bin = &own->bins[object_class];
-    struct magazine *empty = bin->ready ? bin->ready : make_magazine();
+    struct magazine *empty = bin->ready ? bin->ready : hardened_depot_make(room_of(object_class));
     if (!empty) {
         return false;
     }
@@ -109,8 +112,7 @@ bool hardened_bin_refill(struct hardened_cache *own, unsigned object_class) {
         full = empty;
         full->count =
             hardened_slab_take(object_class, full->blocks + 1, bin->refill_count, &own->random);
-        bin->refill_count =
-            (uint16_t)bits_min((size_t)2 * bin->refill_count, room_of(object_class));
+        bin->refill_count = (uint16_t)bits_min((size_t)2 * bin->refill_count, full->room);
     }
     load(bin, full, &own->random);
     return full->count != 0;
@@ -120,14 +122,14 @@ void hardened_bin_overflow(struct hardened_bin *bin, unsigned object_class, void
     thread_cache_nest();
     struct magazine *next = bin->spare;
     next = next && next->count ? hardened_depot_give(next) : next;
-    next = next ? next : make_magazine();
+    next = next ? next : hardened_depot_make(room_of(object_class));
     bin->spare = NULL;
     if (next) {
         if (bin->freed) {
-            bin->freed->count = room_of(object_class);
+            bin->freed->count = bin->freed->room;
         }
         bin->spare = bin->freed;
-        collect(bin, next, object_class);
+        collect(bin, next);
         *++bin->freed_top = block;
     } else {
         hardened_slab_give(&block, 1);
@@ -139,12 +141,12 @@ static struct magazine *empty(struct magazine *magazine) {
     return magazine && magazine->count ? hardened_depot_give(magazine) : magazine;
 }
 
-void hardened_bin_flush(struct hardened_bin *bin, unsigned object_class) {
+void hardened_bin_flush(struct hardened_bin *bin) {
     if (bin->ready) {
-        bin->ready->count = (size_t)(bin->top - bin->bottom);
+        bin->ready->count = (uint32_t)(bin->top - bin->bottom);
     }
     if (bin->freed) {
-        bin->freed->count = (size_t)(bin->freed_top - bin->freed->blocks);
+        bin->freed->count = (uint32_t)(bin->freed_top - bin->freed->blocks);
     }
     bin->ready = empty(bin->ready);
     bin->spare = empty(bin->spare);
@@ -152,6 +154,6 @@ void hardened_bin_flush(struct hardened_bin *bin, unsigned object_class) {
     bin->top = bin->bottom = NULL;
     bin->freed_top = bin->freed_last = NULL;
     if (bin->freed) {
-        collect(bin, bin->freed, object_class);
+        collect(bin, bin->freed);
     }
 }

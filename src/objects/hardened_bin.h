@@ -2,8 +2,9 @@
  *
  * For each class there are two arrays (magazines): malloc takes from one, free puts into the other,
  * so that neither waits for what the other did. When the first is empty, the other one takes its
- * place, shuffled, if enough blocks have been freed: so long each waits at least. A third one, full
- * or empty, keeps a thread that allocates and frees by turns from the depot (hardened_depot.h).
+ * place, in another order, if enough blocks have been freed: so long each waits at least. A third
+ * one, full or empty, keeps a thread that allocates and frees by turns from the depot
+ * (hardened_depot.h).
  *
  * All of it belongs to the thread. */
 #ifndef PRIM_OBJECTS_HARDENED_BIN_H
@@ -44,7 +45,7 @@ bool hardened_bin_refill(struct hardened_cache *own, unsigned object_class);
 void hardened_bin_overflow(struct hardened_bin *bin, unsigned object_class, void *block);
 
 /* All blocks go to the depot or the slabs. */
-void hardened_bin_flush(struct hardened_bin *bin, unsigned object_class);
+void hardened_bin_flush(struct hardened_bin *bin);
 
 PRIM_INLINE bool hardened_bin_is_empty(const struct hardened_bin *bin) {
     return bin->top == bin->bottom;

@@ -4,6 +4,14 @@
 #include "objects/hardened_slab.h"
 #include "pages/metadata.h"
 
+struct magazine *hardened_depot_make(uint32_t room) {
+    struct magazine *magazine = metadata_allocate(sizeof *magazine, PRIM_CACHE_LINE);
+    if (magazine) {
+        magazine->room = room;
+    }
+    return magazine;
+}
+
 static void push(struct magazine **list, struct magazine *magazine) {
     magazine->next = *list;
     *list = magazine;
@@ -18,7 +26,7 @@ static struct magazine *pop(struct magazine **list) {
 }
 
 static size_t bytes_in(const struct magazine *magazine) {
-    return magazine->count * hardened_slab_of(magazine->blocks[magazine->count])->size;
+    return (size_t)magazine->count * hardened_slab_of(magazine->blocks[magazine->count])->size;
 }
 
 /* With the lock held. */
@@ -59,11 +67,11 @@ struct magazine *hardened_depot_give(struct magazine *full) {
     }
     lock_release(&set->lock, LOCK_HARDENED);
     if (!is_kept) {
-        hardened_slab_give(full->blocks + 1, (unsigned)full->count);
+        hardened_slab_give(full->blocks + 1, full->count);
         full->count = 0;
         return full;
     }
-    return empty ? empty : metadata_allocate(sizeof *empty, PRIM_CACHE_LINE);
+    return empty ? empty : hardened_depot_make(full->room);
 }
 
 void hardened_depot_trim(struct hardened_set *set) {
@@ -74,7 +82,7 @@ void hardened_depot_trim(struct hardened_set *set) {
         if (!full) {
             return;
         }
-        hardened_slab_give(full->blocks + 1, (unsigned)full->count);
+        hardened_slab_give(full->blocks + 1, full->count);
         full->count = 0;
         lock_acquire(&set->lock, LOCK_HARDENED);
         push(&set->spent, full);

@@ -15,9 +15,13 @@ enum { MAGAZINE_ROOM = 61 }; /* with all else, 512 bytes */
 
 struct magazine {
     struct magazine *next;           /* (lock: HARDENED) in a list of a set's */
-    size_t count;                    /* (owner) of blocks; while it is loaded the bin knows */
+    uint32_t count;                  /* (owner) of blocks; while it is loaded the bin knows */
+    uint32_t room;                   /* (const) blocks that it may hold */
     void *blocks[MAGAZINE_ROOM + 1]; /* (owner) from 1 on */
 };
+
+/* An empty one; NULL without memory. */
+struct magazine *hardened_depot_make(uint32_t room);
 
 /* A magazine with blocks of the class, in exchange for an empty one or NULL; or NULL. */
 struct magazine *hardened_depot_take(unsigned object_class, struct magazine *empty);

@@ -14,12 +14,14 @@
 #include "settings/options.h"
 
 enum {
-    SHARD_COUNT = 8,      /* sets of slabs for each class: threads of a shard share one */
-    GUARD_EVERY = 8,      /* one slab in so many ends with a forbidden slice */
-    ROOM_FROM_COUNT = 16, /* slabs of so many blocks give one up for a random start */
-    OPEN_SIZE = 4096,     /* bytes opened at a time */
-    RUN_MAX = 16,         /* blocks taken by one throw */
-    GIVE_MAX = 32,        /* blocks given back under one lock */
+    SHARD_COUNT = 8,        /* sets of slabs for each class: threads of a shard share one */
+    GUARD_EVERY = 8,        /* one slab in so many ends with a forbidden slice, ... */
+    GUARD_DENSE = 4 << 20,  /* ... while the heap has no more address space than this; later */
+    GUARD_SPARSE = 8 << 20, /* one in so many bytes, or there could be no huge pages */
+    ROOM_FROM_COUNT = 16,   /* slabs of so many blocks give one up for a random start */
+    OPEN_SIZE = 4096,       /* bytes opened at a time */
+    RUN_MAX = 16,           /* blocks taken by one throw */
+    GIVE_MAX = 32,          /* blocks given back under one lock */
     KEPT_DIVISOR = 8,     /* such a part of a set's slabs may be kept without use, guards and all */
     KEPT_SIZE = 64 << 10, /* and so many bytes at least */
 };
@@ -118,6 +120,12 @@ static void choose_start(struct hardened_slab *slab, unsigned object_class, uint
     slab->start = slab->span->address + unit * hardened_throw(random, (uint32_t)(slack / unit + 1));
 }
 
+static bool throw_guard(size_t slices, uint64_t *random) {
+    bool is_dense = load_relaxed(&page_heap.mapped_slices) <= GUARD_DENSE / SLICE_SIZE;
+    size_t every = is_dense ? GUARD_EVERY : GUARD_SPARSE / SLICE_SIZE / slices;
+    return hardened_throw(random, (uint32_t)every) == 0;
+}
+
 /* A span with or without a guard behind the slices of its slab. */
 static struct span *take_span(size_t slices, bool has_guard) {
     struct span *span = page_heap_allocate(slices + has_guard, 0);
@@ -147,7 +155,7 @@ static PRIM_COLD struct hardened_slab *make_slab(struct hardened_set *set, unsig
                                                  uint64_t *random) {
     struct hardened_slab *slab = make_descriptor(set, object_class);
     size_t slices = size_classes[object_class].slices;
-    bool has_guard = hardened_throw(random, GUARD_EVERY) == 0;
+    bool has_guard = throw_guard(slices, random);
     struct span *span = slab ? take_span(slices, has_guard) : NULL;
     if (!span) {
         keep_descriptor(set, slab);

@@ -57,16 +57,25 @@ struct hardened_states {
 extern PRIM_HIDDEN _Atomic(struct hardened_states *)
     hardened_states[CHUNK_COUNT]; /* (atomic: hardened states) */
 
-/* Those around any address; NULL where no such slab ever was. */
-PRIM_INLINE struct hardened_states *hardened_states_of(const void *pointer) {
-    uintptr_t chunk = (uintptr_t)pointer >> CHUNK_SHIFT;
-    return PRIM_LIKELY(chunk < CHUNK_COUNT)
-               ? load_acquire(&hardened_states[chunk]) /* order pair: hardened states */
-               : NULL;
+/* The byte of the block that begins at any address; NULL where none may. An address turned by four
+ * bits tells all at once: one that is no multiple of HARDENED_UNIT is too great. */
+PRIM_INLINE _Atomic uint8_t *hardened_state_of(const void *pointer) {
+    enum { SHIFT = 4, UNIT_BITS = CHUNK_SHIFT - SHIFT };
+    uintptr_t turned = (uintptr_t)pointer >> SHIFT | (uintptr_t)pointer << (64 - SHIFT);
+    if (PRIM_UNLIKELY(turned >> UNIT_BITS >= CHUNK_COUNT)) {
+        return NULL;
+    }
+    struct hardened_states *states =
+        load_acquire(&hardened_states[turned >> UNIT_BITS]); /* order pair: hardened states */
+    return PRIM_LIKELY(states != NULL) ? &states->classes[turned % ((uintptr_t)1 << UNIT_BITS)]
+                                       : NULL;
 }
 
-PRIM_INLINE _Atomic uint8_t *hardened_state(struct hardened_states *states, const void *pointer) {
-    uintptr_t offset = (uintptr_t)pointer % ((uintptr_t)1 << CHUNK_SHIFT);
+/* The same of a block of such a slab. */
+PRIM_INLINE _Atomic uint8_t *hardened_state_here(const void *block) {
+    struct hardened_states *states =
+        load_relaxed(&hardened_states[(uintptr_t)block >> CHUNK_SHIFT]);
+    uintptr_t offset = (uintptr_t)block % ((uintptr_t)1 << CHUNK_SHIFT);
     return &states->classes[offset / HARDENED_UNIT];
 }
 

@@ -102,15 +102,36 @@ static void test_exchange(void **state) {
             give(CLASS, blocks[i]);
         }
         if (turn % 3 == 0) {
-            hardened_bin_flush(&own->bins[CLASS], CLASS);
+            hardened_bin_flush(&own->bins[CLASS]);
             assert_true(hardened_bin_is_empty(&own->bins[CLASS]));
         }
     }
     assert_true(unit_slices_in_use() <= before);
-    hardened_bin_flush(&own->bins[CLASS], CLASS);
+    hardened_bin_flush(&own->bins[CLASS]);
     hardened_slab_trim();
     assert_true(before > others + 200);
     assert_true(unit_slices_in_use() < others + 20);
+}
+
+static unsigned guards_in(size_t bytes, unsigned object_class) {
+    const struct hardened_slab *last = NULL;
+    unsigned guards = 0;
+    for (size_t taken = 0; taken < bytes; taken += size_classes[object_class].size) {
+        void *block;
+        assert_int_equal(hardened_slab_take(object_class, &block, 1, &own->random), 1);
+        const struct hardened_slab *slab = hardened_slab_of(block);
+        guards += slab != last && slab->has_guard;
+        last = slab;
+    }
+    return guards;
+}
+
+/* In a large heap, 8 MiB of slabs have about one guard: neither none nor one slab in eight. */
+static void test_guards(void **state) {
+    (void)state;
+    enum { SIZE = 32 << 10, LARGE = 128 << 20 };
+    unsigned guards = guards_in(LARGE, size_class_of(SIZE));
+    assert_in_range(guards, 3, 48);
 }
 
 int main(void) {
@@ -119,6 +140,7 @@ int main(void) {
         cmocka_unit_test(test_no_block_twice),
         cmocka_unit_test(test_quarantine),
         cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_guards),
     };
     return cmocka_run_group_tests_name("hardened_bin", tests, setup, NULL);
 }
