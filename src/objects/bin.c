@@ -62,13 +62,18 @@ unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void *
     return bin_take_fresh(cache, object_class, list);
 }
 
+void bin_give_spare(struct thread_cache *cache, unsigned object_class) {
+    unsigned count = cache->spare_count[object_class];
+    slab_give(thread_cache_shard(), object_class, bin_take_spare(cache, object_class), count);
+}
+
 void bin_flush(struct thread_cache *cache, unsigned object_class) {
     if (cache->spare[object_class]) {
-        slab_release(object_class, bin_take_spare(cache, object_class));
+        bin_give_spare(cache, object_class);
     }
     if (cache->head[object_class]) {
         bin_head_to_spare(cache, object_class);
-        slab_release(object_class, bin_take_spare(cache, object_class));
+        bin_give_spare(cache, object_class);
     }
     bin_unmark(cache->was_moved, object_class);
 }

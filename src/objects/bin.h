@@ -49,6 +49,9 @@ PRIM_INLINE void bin_head_to_spare(struct thread_cache *cache, unsigned object_c
     cache->room[object_class] = cache->capacity[object_class];
 }
 
+/* Gives the spare away, to whoever needs it next. */
+void bin_give_spare(struct thread_cache *cache, unsigned object_class);
+
 unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class);
 
 /* Gives a bin its first capacity, or twice what it has, as far as limit and budget allow. */
@@ -65,7 +68,7 @@ PRIM_INLINE void bin_begin_use(struct thread_cache *cache, unsigned object_class
 unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list);
 unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list);
 
-/* Gives head and spare back to the slabs. */
+/* Gives head and spare away. */
 void bin_flush(struct thread_cache *cache, unsigned object_class);
 
 #endif

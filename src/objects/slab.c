@@ -5,6 +5,7 @@
 #include "objects/double_free.h"
 #include "objects/slab_pages.h"
 #include "objects/slab_set.h"
+#include "objects/slab_transfer.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "pages/page_heap.h"
@@ -215,8 +216,9 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
     do {
         char *fresh = NULL;
         lock_acquire(&set->lock, LOCK_CLASS);
-        unsigned count = take_partial(set, object_class, wanted, list);
-        unsigned carved = count ? 0 : carve(set, object_class, wanted, &fresh);
+        unsigned kept = slab_transfer_take(set, &home->rests[object_class], wanted, list);
+        unsigned count = kept ? 0 : take_partial(set, object_class, wanted, list);
+        unsigned carved = kept + count ? 0 : carve(set, object_class, wanted, &fresh);
         lock_release(&set->lock, LOCK_CLASS);
         size_t size = size_classes[object_class].size;
         if (carved) {
@@ -227,6 +229,13 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
         }
         if (count + carved) {
             return count + carved;
+        }
+        if (!kept) {
+            unsigned all = load_relaxed(&shard_count);
+            kept = slab_transfer_steal(shard, all, object_class, wanted, list);
+        }
+        if (kept) {
+            return kept;
         }
     } while (steal_slab(set, shard, object_class) || add_slab(set, shard, object_class));
     return 0;
@@ -374,5 +383,6 @@ static void trim_set(struct shard *shard, unsigned object_class, void *context) 
 }
 
 void slab_trim(void) {
+    slab_transfer_end(true);
     slab_set_for_each(trim_set, NULL);
 }

@@ -14,7 +14,7 @@
 #ifndef PRIM_OBJECTS_SLAB_H
 #define PRIM_OBJECTS_SLAB_H
 
-#include "base/compiler.h"
+#include "base/atomics.h"
 
 enum { SHARD_MAX = 64 };
 
@@ -33,6 +33,15 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
 /* Gives a list of blocks of one class back. The list ends with NULL, or in a circle where a block
  * was freed twice (double_free.h). Called with no lock held. */
 void slab_release(unsigned object_class, void *list);
+
+/* The same for a list of so many blocks that somebody may want soon: the shard keeps it as it is
+ * for the next who acquires, if it has room for it (slab_transfer.h). */
+void slab_give(unsigned shard, unsigned object_class, void *list, unsigned count);
+
+/* Looks after what was given and not wanted since: some of it goes back to its slabs, in a short
+ * call. To be called every so many slow events, and at each while slab_tick_is_due. */
+void slab_tick(void);
+extern PRIM_HIDDEN _Atomic bool slab_tick_is_due; /* (atomic: hint) */
 
 /* Gives slabs that hold no block at all to the page heap. */
 void slab_trim(void);
@@ -54,6 +63,7 @@ struct slab_totals {
     size_t free_blocks;     /* those in pages asleep too */
     size_t asleep_bytes;    /* pages of slabs in use that were given back to the system */
     size_t used_blocks;     /* handed out to thread caches */
+    size_t listed_blocks;   /* of them in lists that were given: between two threads' caches */
     size_t uncarved_bytes;  /* of free_bytes: no blocks yet, or too little for one */
     size_t untouched_bytes; /* of uncarved_bytes: pages that nobody ever touched */
 };

@@ -11,6 +11,7 @@
  * be emptied and reused; nobody wakes pages of the slab that slab_pages_busy names; and SLAB_PURGE
  * is held, for which other purges wait, and fork. */
 #include "objects/slab_pages.h"
+#include "objects/slab_transfer.h"
 #include "os/memory.h"
 #include "pages/mapping.h"
 
@@ -225,6 +226,7 @@ static void purge_set(struct shard *shard, unsigned object_class, void *context)
 
 size_t slab_purge(bool all) {
     struct purge purge = {.all = all};
+    slab_transfer_end(all);
     add_relaxed(&purges_of_all, all);
     slab_set_for_each(purge_set, &purge);
     subtract_relaxed(&purges_of_all, all);
@@ -238,6 +240,8 @@ static void add_returnable(struct shard *shard, unsigned object_class, void *con
         uint32_t settled = load_relaxed(&shard->rests[object_class].settled_count);
         *bytes += (size_t)(count > settled ? count - settled : 0) * size_classes[object_class].size;
     }
+    *bytes +=
+        load_relaxed(&shard->rests[object_class].listed_count) * size_classes[object_class].size;
 }
 
 size_t slab_returnable_bytes(void) {

@@ -34,7 +34,8 @@ enum slab_bucket {
 
 struct slab_set {
     _Alignas(PRIM_CACHE_LINE) struct lock lock;
-    uint32_t slab_count;                /* (lock: CLASS) all slabs, full ones too */
+    uint32_t slab_count : 31;           /* (lock: CLASS) all slabs, full ones too */
+    uint32_t has_lists : 1;             /* (lock: CLASS) there are some in the rest */
     struct span *carving;               /* (lock: CLASS) the slab that fresh blocks come from */
     struct span *buckets[BUCKET_COUNT]; /* (lock: CLASS) slabs with free blocks that are awake */
     struct span *asleep;                /* (lock: CLASS) slabs in BUCKET_ASLEEP */
@@ -53,6 +54,9 @@ struct slab_set_rest {
     struct span *cursor;            /* (lock: CLASS) the slab that it visits next, or NULL */
     struct span *carving_seen;      /* (lock: CLASS) the slab that was carved at the last purge */
     uint32_t carved_count_seen;     /* (lock: CLASS) and how far */
+    void *lists;                    /* (lock: CLASS) the transfer cache: slab_transfer.h */
+    _Atomic uint32_t listed_count;  /* (atomic: hint) blocks in lists; written under the lock */
+    uint32_t listed_least;          /* (lock: CLASS) least of them since the last visit */
 };
 
 struct shard {

@@ -19,6 +19,7 @@ static void add_totals(struct shard *shard, unsigned object_class, void *context
     totals->free_bytes += free_bytes;
     totals->free_blocks += free_blocks;
     totals->used_blocks += set->used_count;
+    totals->listed_blocks += load_relaxed(&rest->listed_count);
     totals->uncarved_bytes += free_bytes - free_blocks * class->size;
     totals->asleep_bytes += rest->asleep_page_count * memory_page_size();
     const struct span *carving = set->carving;

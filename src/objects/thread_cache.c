@@ -94,7 +94,7 @@ static void collect_bin(struct thread_cache *cache, unsigned object_class) {
         bin_set_capacity(cache, object_class, half);
     } else if (cache->spare[object_class]) {
         if (!bin_is_marked(cache->was_moved, object_class)) {
-            slab_release(object_class, bin_take_spare(cache, object_class));
+            bin_give_spare(cache, object_class);
             bin_set_capacity(cache, object_class,
                              (unsigned)bits_max(half, bin_capacity_start(cache, object_class)));
         }
@@ -180,6 +180,7 @@ void thread_cache_note_event(struct thread_cache *cache) {
     uint32_t events = ++cache->slow_events;
     if (PRIM_UNLIKELY(events % COLLECT_INTERVAL == 0)) {
         collect(cache);
+        slab_tick();
         if (events % PURGE_INTERVAL == 0) {
             purge_tick();
             maintenance_look();
@@ -187,6 +188,8 @@ void thread_cache_note_event(struct thread_cache *cache) {
         if (events % PRESSED_INTERVAL == 0 && limits_are_pressed()) {
             slab_purge(false);
         }
+    } else if (PRIM_UNLIKELY(load_relaxed(&slab_tick_is_due))) {
+        slab_tick();
     } else if (PRIM_UNLIKELY(load_relaxed(&purge_is_under_way))) {
         purge_tick();
     }
@@ -231,7 +234,7 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
     thread_cache_note_event(cache);
     if (cache->room[object_class] <= 0 && cache->head[object_class]) {
         if (cache->spare[object_class]) {
-            slab_release(object_class, bin_take_spare(cache, object_class));
+            bin_give_spare(cache, object_class);
             adapt_to_overflow(cache, object_class);
         }
         if (cache->head[object_class]) {

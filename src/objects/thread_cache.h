@@ -27,7 +27,8 @@
  * options.cache_total, which a thread among others earns by its slow events: most threads sleep,
  * and what they keep is lost to the rest. Low-water collection: every so many slow events each
  * bin's head is set aside as its spare; what is still there at the next visit was not needed
- * meanwhile and goes back to the slabs. */
+ * meanwhile and is given away. Lists that are given go to whoever runs empty next, and to their
+ * slabs if nobody does (slab_transfer.h). */
 #ifndef PRIM_OBJECTS_THREAD_CACHE_H
 #define PRIM_OBJECTS_THREAD_CACHE_H
 
@@ -138,7 +139,7 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class);
 /* Makes room in a full bin and puts one block in. */
 void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block);
 
-/* Gives everything the calling thread's cache holds back to the slabs. */
+/* Gives everything away that the calling thread's cache holds. */
 void thread_cache_flush(struct thread_cache *cache);
 
 /* Called once, before any cache is made, under no lock. */

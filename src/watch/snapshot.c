@@ -82,7 +82,7 @@ static struct class_snapshot take_class(unsigned object_class, size_t cached,
     slab_totals_add_class(&slabs, object_class);
     size_t singles = slab_single_count(object_class);
     size_t used = slabs.used_blocks + singles;
-    cached = bits_min(cached, used);
+    cached = bits_min(cached + slabs.listed_blocks, used);
     size_t asleep = bits_min(slabs.asleep_bytes, slabs.free_bytes);
     size_t uncarved = bits_min(slabs.uncarved_bytes, slabs.free_bytes - asleep);
     *untouched_bytes += bits_min(slabs.untouched_bytes, uncarved);

@@ -17,13 +17,19 @@ static unsigned class_of_slot(size_t slot) {
 
 static void check_and_release(unsigned object_class, void *list) {
     size_t size = size_classes[object_class].size;
+    unsigned count = 0;
     for (void *block = list; block; block = *(void **)block) {
         char *bytes = block;
         CHECK(check_pattern(bytes + 8, size - 8, (uintptr_t)block) == size - 8,
               "a block in use lost its contents");
         ((uint64_t *)block)[1] = 0;
+        count++;
     }
-    slab_release(object_class, list);
+    if (list && count % 2) {
+        slab_give(count / 2 % 2, object_class, list, count);
+    } else {
+        slab_release(object_class, list);
+    }
 }
 
 static void work(unsigned number) {
@@ -58,6 +64,7 @@ static void work_or_purge(unsigned number) {
     for (unsigned turn = 0; atomic_load(&workers_left); turn++) {
         slab_purge(turn % 2 == number % 2);
         slab_returnable_bytes();
+        slab_tick();
         struct slab_totals totals = {0};
         slab_totals_add(&totals);
     }

@@ -239,6 +239,89 @@ static void test_returnable_bytes(void **state) {
     assert_int_equal(slab_returnable_bytes(), 0);
 }
 
+/* A list that was given comes back as it is, in its own shard and in the other one; a long one in
+ * parts; and everything goes back to the slabs. */
+static void test_given_lists(void **state) {
+    (void)state;
+    enum { WANTED = 8 };
+    unsigned object_class = size_class_of(64);
+    slab_initialise(2);
+    for (unsigned shard = 0; shard < 2; shard++) {
+        void *list = acquire(0, object_class, WANTED);
+        void *second = *(void **)list;
+        unsigned count = length(list);
+        slab_give(0, object_class, list, count);
+        assert_int_equal(totals().listed_blocks, count);
+        assert_int_equal(slab_returnable_bytes(),
+                         (totals().free_blocks + totals().listed_blocks) * 64);
+        void *same = NULL;
+        assert_int_equal(slab_acquire(shard, object_class, count, &same), count);
+        assert_ptr_equal(same, list);
+        assert_ptr_equal(*(void **)same, second);
+        assert_int_equal(totals().listed_blocks, 0);
+        slab_release(object_class, same);
+        check_nothing_left();
+    }
+    void *all = NULL;
+    unsigned count = 0;
+    while (count <= 4 * WANTED) {
+        void *list = acquire(0, object_class, 2 * WANTED);
+        for (void *next; list; list = next, count++) {
+            next = *(void **)list;
+            *(void **)list = all;
+            all = list;
+        }
+    }
+    slab_give(0, object_class, all, count);
+    void *part = acquire(0, object_class, WANTED);
+    assert_ptr_equal(part, all);
+    assert_int_equal(length(part), WANTED);
+    assert_int_equal(totals().listed_blocks, count - WANTED);
+    slab_release(object_class, part);
+    check_nothing_left();
+    assert_int_equal(totals().listed_blocks, 0);
+    slab_initialise(1);
+}
+
+/* What nobody took between two visits goes back, one list by a tick; what was taken stays. */
+static void test_idle_lists_go_back(void **state) {
+    (void)state;
+    enum { LISTS = 5, WANTED = 8, TICKS_OF_A_VISIT = CLASS_COUNT };
+    unsigned object_class = size_class_of(64);
+    void *lists[LISTS];
+    unsigned counts[LISTS];
+    unsigned sum = 0;
+    for (unsigned i = 0; i < LISTS; i++) {
+        lists[i] = acquire(0, object_class, WANTED);
+        counts[i] = length(lists[i]);
+    }
+    for (unsigned i = 0; i < LISTS; i++) {
+        slab_give(0, object_class, lists[i], counts[i]);
+        sum += counts[i];
+    }
+    unsigned steps = 0;
+    for (unsigned tick = 0; tick < 4 * TICKS_OF_A_VISIT && totals().listed_blocks; tick++) {
+        size_t before = totals().listed_blocks;
+        slab_tick();
+        assert_true(before - totals().listed_blocks <= sum);
+        assert_int_equal(before != totals().listed_blocks, load_relaxed(&slab_tick_is_due));
+        steps += before != totals().listed_blocks;
+    }
+    assert_int_equal(totals().listed_blocks, 0);
+    assert_int_equal(steps, LISTS);
+    check_nothing_left();
+    void *list = acquire(0, object_class, WANTED);
+    unsigned count = length(list);
+    for (unsigned tick = 0; tick < 4 * TICKS_OF_A_VISIT; tick++) {
+        slab_give(0, object_class, list, count);
+        assert_int_equal(totals().listed_blocks, count);
+        slab_tick();
+        assert_int_equal(slab_acquire(0, object_class, count, &list), count);
+    }
+    slab_release(object_class, list);
+    check_nothing_left();
+}
+
 static void test_shards_keep_apart(void **state) {
     (void)state;
     unsigned object_class = size_class_of(64);
@@ -317,7 +400,23 @@ static void test_threads(void **state) {
 }
 
 /* A list that ends in a circle, and one that is given back twice: each block is taken once. */
+/* Lists that begin with the same block: the stack of lists is a circle; nobody is lost in it. */
+static void give_one_twice(void) {
+    unsigned object_class = size_class_of(96);
+    void *list = acquire(0, object_class, 8);
+    unsigned count = length(list);
+    void *other = acquire(0, object_class, 8);
+    uint64_t before = double_free_count();
+    slab_give(0, object_class, list, count);
+    slab_give(0, object_class, other, length(other));
+    slab_give(0, object_class, list, count);
+    slab_trim();
+    assert_int_equal(totals().listed_blocks, 0);
+    assert_true(double_free_count() > before);
+}
+
 static void test_double_frees(void **state) {
+    give_one_twice();
     (void)state;
     unsigned object_class = size_class_of(512);
     uint64_t before = double_free_count();
@@ -353,6 +452,8 @@ int main(void) {
         cmocka_unit_test(test_emptied_slabs_return),
         cmocka_unit_test(test_shards_steal),
         cmocka_unit_test(test_returnable_bytes),
+        cmocka_unit_test(test_given_lists),
+        cmocka_unit_test(test_idle_lists_go_back),
         cmocka_unit_test(test_shards_keep_apart),
         cmocka_unit_test(test_number_of_shards),
         cmocka_unit_test(test_threads),

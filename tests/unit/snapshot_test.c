@@ -109,6 +109,7 @@ static void follow_class(size_t size) {
     assert_int_equal(classes[row].live_blocks, class_before.live_blocks);
     assert_int_equal(after.live_bytes, before.live_bytes);
     thread_cache_flush(thread_cache_own());
+    slab_trim();
     struct snapshot flushed = take_checked();
     assert_int_equal(flushed.cached_bytes, 0);
     assert_int_equal(flushed.cached_blocks, 0);
@@ -145,6 +146,7 @@ static void follow_sleeping_pages(size_t size) {
         }
     }
     thread_cache_flush(thread_cache_own());
+    slab_trim();
     struct snapshot before = take_checked();
     size_t returned = slab_purge(true);
     struct snapshot with = take_checked();
@@ -158,6 +160,7 @@ static void follow_sleeping_pages(size_t size) {
         release(blocks[i]);
     }
     thread_cache_flush(thread_cache_own());
+    slab_trim();
     assert_int_equal(take_checked().asleep_bytes, before.asleep_bytes);
 }
 
@@ -338,6 +341,8 @@ static void test_peaks(void **state) {
     unsigned row = size_class_of(SIZE) - 1;
     options.stats = 1;
     thread_cache_apply_options();
+    thread_cache_flush(thread_cache_own());
+    slab_trim();
     take_checked();
     struct class_snapshot before = classes[row];
     struct class_snapshot large = classes[CLASS_COUNT];
@@ -349,6 +354,7 @@ static void test_peaks(void **state) {
             release(blocks[i]);
         }
         thread_cache_flush(thread_cache_own());
+        slab_trim();
     }
     release(reallocate(allocate(64 * large_size), 128 * large_size));
     release(allocate(32 * large_size));

@@ -1,0 +1,159 @@
+/* slab_transfer.c - see slab_transfer.h. */
+#include "objects/slab_transfer.h"
+
+#include "pages/limits.h"
+
+enum {
+    LISTED_MAX = 1 << 19, /* bytes of a class that a shard keeps */
+    MUCH_MORE = 4,        /* times what is wanted: such a list is cut */
+    TICK_SETS = 4,        /* visited by a tick */
+    COUNT_SHIFT = 48,     /* above all addresses */
+};
+
+_Atomic bool slab_tick_is_due;
+
+static uint64_t *link_of(void *list) {
+    return (uint64_t *)list + 1;
+}
+
+static unsigned length_of(void *list) {
+    return (unsigned)(*link_of(list) >> COUNT_SHIFT);
+}
+
+static void set_count(struct slab_set *set, struct slab_set_rest *rest, uint32_t count) {
+    store_relaxed(&rest->listed_count, count);
+    set->has_lists = rest->lists != NULL;
+}
+
+static void push(struct slab_set *set, struct slab_set_rest *rest, void *list, unsigned count) {
+    *link_of(list) = (uintptr_t)rest->lists | (uint64_t)count << COUNT_SHIFT;
+    rest->lists = list;
+    set_count(set, rest, load_relaxed(&rest->listed_count) + count);
+}
+
+/* Lists that begin with one block, which was freed twice, make a circle: the count ends it. */
+static void *pop(struct slab_set *set, struct slab_set_rest *rest) {
+    void *list = rest->lists;
+    uint32_t count = load_relaxed(&rest->listed_count);
+    rest->lists = (void *)(uintptr_t)(*link_of(list) & (((uint64_t)1 << COUNT_SHIFT) - 1));
+    if (length_of(list) >= count || !rest->lists) {
+        rest->lists = NULL;
+        count = length_of(list);
+    }
+    set_count(set, rest, count - length_of(list));
+    return list;
+}
+
+unsigned slab_transfer_take(struct slab_set *set, struct slab_set_rest *rest, unsigned wanted,
+                            void **list) {
+    if (!set->has_lists) {
+        return 0;
+    }
+    void **last = *list = pop(set, rest);
+    unsigned count = length_of(last);
+    if (count > wanted * MUCH_MORE) {
+        for (unsigned i = 1; i < wanted && *last; i++) {
+            last = *last;
+        }
+        if (*last) {
+            push(set, rest, *last, count - wanted);
+            *last = NULL;
+            count = wanted;
+        }
+    }
+    uint32_t left = load_relaxed(&rest->listed_count);
+    rest->listed_least = (uint32_t)bits_min(rest->listed_least, left);
+    return count;
+}
+
+unsigned slab_transfer_steal(unsigned shard, unsigned shard_count, unsigned object_class,
+                             unsigned wanted, void **list) {
+    unsigned count = 0;
+    for (unsigned i = 1; i < shard_count && !count; i++) {
+        struct shard *from =
+            load_acquire(&slab_shards[(shard + i) % shard_count]); /* order pair: shard table */
+        if (from && load_relaxed(&from->rests[object_class].listed_count)) {
+            struct slab_set *set = &from->sets[object_class];
+            lock_acquire(&set->lock, LOCK_CLASS);
+            count = slab_transfer_take(set, &from->rests[object_class], wanted, list);
+            lock_release(&set->lock, LOCK_CLASS);
+        }
+    }
+    return count;
+}
+
+static bool keep(unsigned index, unsigned object_class, void *list, unsigned count) {
+    size_t size = size_classes[object_class].size;
+    if (size < 2 * sizeof(void *) || slab_set_is_single(object_class) || count == 0 ||
+        limits_are_pressed()) {
+        return false;
+    }
+    struct shard *shard = slab_set_shard(index);
+    struct slab_set *set = &shard->sets[object_class];
+    struct slab_set_rest *rest = &shard->rests[object_class];
+    lock_acquire(&set->lock, LOCK_CLASS);
+    bool has_room = (load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX;
+    if (has_room) {
+        push(set, rest, list, count);
+    }
+    lock_release(&set->lock, LOCK_CLASS);
+    return has_room;
+}
+
+void slab_give(unsigned shard, unsigned object_class, void *list, unsigned count) {
+    if (!keep(shard, object_class, list, count)) {
+        slab_release(object_class, list);
+    }
+}
+
+/* Gives one list back, if any is idle; else the time between two visits begins anew. */
+static bool visit(struct shard *shard, unsigned object_class, bool all) {
+    struct slab_set *set = &shard->sets[object_class];
+    struct slab_set_rest *rest = &shard->rests[object_class];
+    void *list = NULL;
+    lock_acquire(&set->lock, LOCK_CLASS);
+    if (set->has_lists && (all || rest->listed_least)) {
+        list = pop(set, rest);
+        rest->listed_least -= (uint32_t)bits_min(rest->listed_least, length_of(list));
+    } else {
+        rest->listed_least = load_relaxed(&rest->listed_count);
+    }
+    lock_release(&set->lock, LOCK_CLASS);
+    if (list) {
+        slab_release(object_class, list);
+    }
+    return list != NULL;
+}
+
+static void end_lists(struct shard *shard, unsigned object_class, void *context) {
+    const bool *all = context;
+    if (load_relaxed(&shard->rests[object_class].listed_count)) {
+        while (visit(shard, object_class, *all)) {}
+    }
+}
+
+void slab_transfer_end(bool all) {
+    slab_set_for_each(end_lists, &all);
+}
+
+/* Several threads at once visit the same sets, or one more than they should: no harm is done. */
+void slab_tick(void) {
+    static _Atomic unsigned cursor; /* (atomic: hint) the set to be visited next */
+    unsigned at = load_relaxed(&cursor);
+    bool is_due = false;
+    for (unsigned i = 0; i < TICK_SETS && !is_due; i++) {
+        unsigned index = at / CLASS_COUNT % SHARD_MAX;
+        struct shard *shard = load_acquire(&slab_shards[index]); /* order pair: shard table */
+        unsigned object_class = at % CLASS_COUNT + 1;
+        if (!shard) {
+            at = 0;
+        } else if (load_relaxed(&shard->rests[object_class].listed_count)) {
+            is_due = visit(shard, object_class, false);
+            at += !is_due;
+        } else {
+            at++;
+        }
+    }
+    store_relaxed(&cursor, at);
+    store_relaxed(&slab_tick_is_due, is_due);
+}
