@@ -383,6 +383,6 @@ static void trim_set(struct shard *shard, unsigned object_class, void *context) 
 }
 
 void slab_trim(void) {
-    slab_transfer_end(true);
+    slab_transfer_end();
     slab_set_for_each(trim_set, NULL);
 }

@@ -226,7 +226,7 @@ static void purge_set(struct shard *shard, unsigned object_class, void *context)
 
 size_t slab_purge(bool all) {
     struct purge purge = {.all = all};
-    slab_transfer_end(all);
+    slab_transfer_end();
     add_relaxed(&purges_of_all, all);
     slab_set_for_each(purge_set, &purge);
     subtract_relaxed(&purges_of_all, all);

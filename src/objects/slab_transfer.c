@@ -126,14 +126,14 @@ static bool visit(struct shard *shard, unsigned object_class, bool all) {
 }
 
 static void end_lists(struct shard *shard, unsigned object_class, void *context) {
-    const bool *all = context;
+    (void)context;
     if (load_relaxed(&shard->rests[object_class].listed_count)) {
-        while (visit(shard, object_class, *all)) {}
+        while (visit(shard, object_class, true)) {}
     }
 }
 
-void slab_transfer_end(bool all) {
-    slab_set_for_each(end_lists, &all);
+void slab_transfer_end(void) {
+    slab_set_for_each(end_lists, NULL);
 }
 
 /* Several threads at once visit the same sets, or one more than they should: no harm is done. */

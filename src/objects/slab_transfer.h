@@ -25,7 +25,7 @@ unsigned slab_transfer_take(struct slab_set *set, struct slab_set_rest *rest, un
 unsigned slab_transfer_steal(unsigned shard, unsigned shard_count, unsigned object_class,
                              unsigned wanted, void **list);
 
-/* With no lock held: gives lists back to their slabs, all or those that are idle. */
-void slab_transfer_end(bool all);
+/* With no lock held: gives all lists back to their slabs. */
+void slab_transfer_end(void);
 
 #endif

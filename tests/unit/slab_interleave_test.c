@@ -33,7 +33,8 @@ long syscall(long number, ...) {
     va_start(list, number);
     void *address = va_arg(list, void *);
     size_t size = va_arg(list, size_t);
-    int argument = va_arg(list, int);
+    uintptr_t last = va_arg(list, uintptr_t); /* as libc's own reads it */
+    int argument = (int)last;
     int flags = number == SYS_mmap ? va_arg(list, int) : 0;
     va_end(list);
     switch (number) {
@@ -43,6 +44,8 @@ long syscall(long number, ...) {
         return (long)mmap(address, size, argument, flags, -1, 0);
     case SYS_mprotect:
         return mprotect(address, size, argument);
+    case SYS_mincore:
+        return mincore(address, size, (unsigned char *)last);
     case SYS_munmap:
         return munmap(address, size);
     case SYS_clock_gettime: /* where the kernel gives no faster way */
