@@ -13,15 +13,15 @@ use support::*;
 
 /// Starts a shell on primalloc, in a process group of its own, and waits for its first line.
 ///
-/// A test that runs in the background of a script inherits an ignored SIGINT, which no shell can
-/// trap: the program begins with the default.
+/// A test that runs in the background of a script inherits an ignored SIGINT, one below nohup an
+/// ignored SIGHUP, which no shell can trap: the program begins with the default.
 fn start(shell_script: &str) -> (Child, BufReader<ChildStdout>, String) {
     let mut command = plain_tool();
     command.args(["run", "--", "sh", "-c", shell_script]).stdout(Stdio::piped()).process_group(0);
     // SAFETY: signal() is async-signal-safe, and all that happens between fork and exec.
     unsafe {
         command.pre_exec(|| {
-            for name in [Signal::SIGINT, Signal::SIGQUIT] {
+            for name in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
                 signal(name, SigHandler::SigDfl)?;
             }
             Ok(())
