@@ -104,7 +104,7 @@ static void test_not_for_little(void **state) {
 
 static void test_options_keep_it_away(void **state) {
     (void)state;
-    begin(100);
+    begin(10000); /* so that the thread cannot have gone again before we look */
     options.maintenance = 0;
     release(take_touched(MUCH));
     assert_true(can_start());
