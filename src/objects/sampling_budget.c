@@ -2,13 +2,12 @@
 #include "objects/sampling_budget.h"
 
 #include "base/bits.h"
+#include "os/machine.h"
 
 enum {
-    BURST_TICKS = 1 << 20, /* some 0.4 ms, a few hundred samples */
-    COST_MAX = 1 << 20,    /* of one sample: more is somebody else's, who had our processor */
-    END_FACTOR = 2,        /* a sample's end costs as much again */
-    SEEN_FACTOR = 2,       /* shrink if it could have paid so much at a sample ... */
-    UNSEEN_FACTOR = 4,     /* ... or without one */
+    END_FACTOR = 2,    /* a sample's end costs as much again */
+    SEEN_FACTOR = 2,   /* shrink if it could have paid so much at a sample ... */
+    UNSEEN_FACTOR = 4, /* ... or without one */
 };
 
 static bool take(struct sampling_budget *budget) {
@@ -31,9 +30,16 @@ static double earned_in(const struct sampling_budget *budget, uint64_t ticks) {
     return (double)ticks * budget->share;
 }
 
+/* Half a millisecond, a few hundred samples. A sample that costs more than that does not pay the
+ * rest: it is somebody else's, who had our processor. */
+static uint64_t burst(void) {
+    return machine_ticks_a_ms() / 2;
+}
+
 static void earn(struct sampling_budget *budget, uint64_t now) {
     double credit = budget->credit + earned_in(budget, now - budget->credited_at);
-    budget->credit = credit < BURST_TICKS ? credit : BURST_TICKS;
+    double most = (double)burst();
+    budget->credit = credit < most ? credit : most;
     budget->credited_at = now;
 }
 
@@ -59,7 +65,7 @@ PRIM_COLD void sampling_budget_pay(struct sampling_budget *budget, struct sampli
     if (!take(budget)) {
         return;
     }
-    double price = END_FACTOR * (double)bits_min(cost, COST_MAX);
+    double price = END_FACTOR * (double)bits_min(cost, burst());
     earn(budget, now);
     budget->credit -= price;
     double debt = -budget->credit;
@@ -82,7 +88,7 @@ PRIM_COLD void sampling_budget_reset(struct sampling_budget *budget, double shar
         return;
     }
     budget->share = share;
-    budget->credit = BURST_TICKS;
+    budget->credit = (double)burst();
     for (unsigned i = 0; i < SAMPLING_GROUPS; i++) {
         store_relaxed(&budget->groups[i].stretch, 0);
     }
