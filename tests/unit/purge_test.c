@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "base/bits.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "pages/page_heap.h"
@@ -12,6 +13,11 @@
 enum { BLOCK = (2 << 20) / SLICE_SIZE, SLICES = 4 * BLOCK };
 
 static const size_t never_ms = 3600000;
+
+/* Slices that go back together: whole pages. */
+static size_t grain(void) {
+    return bits_max(memory_page_size(), SLICE_SIZE) / SLICE_SIZE;
+}
 
 /* A free heap with nothing dirty, in an epoch that has just begun. */
 static void start_clean(void) {
@@ -109,7 +115,7 @@ static void test_epochs(void **state) {
     assert_int_equal(page_heap.dirty.slice_count, 0);
 }
 
-/* Many spans in a row, each of so many slices, with one slice in use after each. */
+/* Many spans in a row, each of so many slices, with a grain in use after each. */
 struct row {
     struct span *parts[128];
     size_t count;
@@ -119,7 +125,7 @@ static struct row make_row(const size_t *sizes, size_t count) {
     struct row row = {{NULL}, 0};
     size_t total = 0;
     for (size_t i = 0; i < count; i++) {
-        total += sizes[i] + 1;
+        total += sizes[i] + grain();
     }
     struct span *rest = page_heap_allocate(total, (size_t)BLOCK * SLICE_SIZE);
     assert_non_null(rest);
@@ -129,7 +135,7 @@ static struct row make_row(const size_t *sizes, size_t count) {
         struct span *fence = page_heap_split(rest, sizes[i]);
         row.parts[row.count++] = rest;
         row.parts[row.count++] = fence;
-        rest = i + 1 < count ? page_heap_split(fence, 1) : NULL;
+        rest = i + 1 < count ? page_heap_split(fence, grain()) : NULL;
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     return row;
@@ -156,7 +162,9 @@ static size_t end_window(void) {
 static void test_whole_blocks_first(void **state) {
     (void)state;
     start_clean();
-    const size_t sizes[] = {4 * BLOCK, 20, BLOCK - 23, 2 * BLOCK, 40};
+    const size_t small = 20;
+    const size_t rest = BLOCK - small - 3 * grain(); /* so that what follows is aligned */
+    const size_t sizes[] = {4 * BLOCK, small, rest, 2 * BLOCK, 2 * small};
     enum { COUNT = ARRAY_LENGTH(sizes) };
     uintptr_t starts[COUNT];
     struct row row = make_row(sizes, COUNT);
@@ -175,14 +183,14 @@ static void test_whole_blocks_first(void **state) {
     page_heap.dirty_low_water = 4 * BLOCK;
     purge_tick(); /* three of the first span, one of the second: nothing in between */
     assert_int_equal(resident_in(starts[0], 4 * BLOCK), 0);
-    assert_int_equal(resident_in(starts[1], 20), 20);
-    assert_int_equal(resident_in(starts[2], BLOCK - 23), BLOCK - 23);
-    assert_int_equal(resident_in(starts[4], 40), 40);
+    assert_int_equal(resident_in(starts[1], small), small);
+    assert_int_equal(resident_in(starts[2], rest), rest);
+    assert_int_equal(resident_in(starts[4], 2 * small), 2 * small);
     assert_int_equal(resident_in(starts[3], 2 * BLOCK), BLOCK);
     page_heap.mapped_slices -= 16 * BLOCK;
     free_row(&row, 1);
     purge_all(0);
-    assert_int_equal(resident_in(starts[0], 7 * BLOCK + 42), 0);
+    assert_int_equal(resident_in(starts[0], 7 * BLOCK + 2 * small + 2 * grain()), 0);
 }
 
 /* One call never gives back much: many idle spans go in many calls, none is forgotten, and what is
@@ -193,7 +201,7 @@ static void test_visits_are_short(void **state) {
     enum { COUNT = 64 };
     size_t sizes[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
-        sizes[i] = 1 + i % 5;
+        sizes[i] = (1 + i % 5) * grain();
     }
     struct row row = make_row(sizes, COUNT);
     options.purge_delay = never_ms;
@@ -206,17 +214,17 @@ static void test_visits_are_short(void **state) {
     assert_true(page_heap.dirty.slice_count < dirty);
     unsigned visits = 1;
     for (size_t before = dirty; load_relaxed(&purge_is_under_way); visits++) {
-        assert_true(before - page_heap.dirty.slice_count <= 4 * 5);
+        assert_true(before - page_heap.dirty.slice_count <= 4 * 5 * grain());
         before = page_heap.dirty.slice_count;
         purge_tick();
         assert_true(page_heap.dirty.slice_count < before);
         if (visits == 8) { /* a span that is needed all the time, of the smallest */
-            struct span *span = page_heap_allocate(1, 0);
+            struct span *span = page_heap_allocate(grain(), 0);
             page_heap_free(span, SPAN_DIRTY);
         }
     }
     assert_true(visits >= COUNT / 4);
-    assert_int_equal(page_heap.dirty.slice_count, 1);
+    assert_int_equal(page_heap.dirty.slice_count, grain());
     free_row(&row, 1);
     purge_all(0);
 }
@@ -225,17 +233,18 @@ static void test_visits_are_short(void **state) {
 static void test_windows(void **state) {
     (void)state;
     start_clean();
-    const size_t sizes[] = {2 * BLOCK - 1, 2 * BLOCK - 1, 2 * BLOCK - 1};
+    const size_t length = 2 * BLOCK - grain();
+    const size_t sizes[] = {length, length, length};
     struct row row = make_row(sizes, 3);
     uintptr_t starts[3] = {row.parts[0]->address, row.parts[2]->address, row.parts[4]->address};
     purge_free(row.parts[0], SPAN_DIRTY);
     purge_open_window();
     purge_free(row.parts[2], SPAN_DIRTY);
-    assert_int_equal(end_window(), (2 * BLOCK - 1) * SLICE_SIZE);
-    assert_int_equal(resident_in(starts[0], 2 * BLOCK - 1), 0);
-    assert_int_equal(resident_in(starts[1], 2 * BLOCK - 1), 2 * BLOCK - 1);
+    assert_int_equal(end_window(), length * SLICE_SIZE);
+    assert_int_equal(resident_in(starts[0], length), 0);
+    assert_int_equal(resident_in(starts[1], length), length);
     for (int i = 0; i < 3; i++) { /* taken and freed in each window */
-        struct span *span = page_heap_allocate(2 * BLOCK - 1, 0);
+        struct span *span = page_heap_allocate(length, 0);
         assert_int_equal(span->address, starts[1]);
         purge_free(span, SPAN_DIRTY);
         bool has_young;
@@ -243,14 +252,14 @@ static void test_windows(void **state) {
         assert_true(has_young);
     }
     purge_free(row.parts[4], SPAN_DIRTY);
-    assert_int_equal(end_window(), (2 * BLOCK - 1) * SLICE_SIZE);
-    assert_int_equal(resident_in(starts[1], 2 * BLOCK - 1), 0);
-    assert_int_equal(resident_in(starts[2], 2 * BLOCK - 1), 2 * BLOCK - 1);
-    assert_int_equal(end_window(), (2 * BLOCK - 1) * SLICE_SIZE);
+    assert_int_equal(end_window(), length * SLICE_SIZE);
+    assert_int_equal(resident_in(starts[1], length), 0);
+    assert_int_equal(resident_in(starts[2], length), length);
+    assert_int_equal(end_window(), length * SLICE_SIZE);
     assert_int_equal(end_window(), 0);
     free_row(&row, 1);
     assert_int_equal(end_window(), 0);
-    assert_int_equal(end_window(), 3 * SLICE_SIZE);
+    assert_int_equal(end_window(), 3 * grain() * SLICE_SIZE);
     assert_int_equal(purge_returnable_bytes(), 0);
 }
 
@@ -260,7 +269,8 @@ static void test_epochs_within_windows(void **state) {
     (void)state;
     start_clean();
     purge_open_window();
-    const size_t sizes[] = {2 * BLOCK - 1, 2 * BLOCK - 1};
+    const size_t length = 2 * BLOCK - grain();
+    const size_t sizes[] = {length, length};
     struct row row = make_row(sizes, 2);
     uintptr_t starts[2] = {row.parts[0]->address, row.parts[2]->address};
     purge_free(row.parts[2], SPAN_DIRTY);
@@ -268,8 +278,8 @@ static void test_epochs_within_windows(void **state) {
     purge_free(row.parts[0], SPAN_DIRTY);
     page_heap.dirty_low_water = BLOCK;
     purge_tick();
-    assert_int_equal(resident_in(starts[0], 2 * BLOCK - 1), 2 * BLOCK - 1);
-    assert_int_equal(resident_in(starts[1], 2 * BLOCK - 1), BLOCK - 1);
+    assert_int_equal(resident_in(starts[0], length), length);
+    assert_int_equal(resident_in(starts[1], length), length - BLOCK);
     free_row(&row, 1);
 }
 
@@ -370,13 +380,13 @@ static void test_locked_pages(void **state) {
 }
 
 /* Frees a span as a block's end does. */
-static void free_slices(struct span *span) {
+static void free_filled(struct span *span) {
     memset((void *)span->address, 0xdd, span_size(span));
     purge_free(span, SPAN_DIRTY);
 }
 
-static struct span *take_slices(size_t slice_count) {
-    struct span *span = page_heap_allocate(slice_count, 0);
+static struct span *take_grains(size_t count) {
+    struct span *span = page_heap_allocate(count * grain(), 0);
     assert_non_null(span);
     return span;
 }
@@ -385,29 +395,29 @@ static struct span *take_slices(size_t slice_count) {
 static void test_trim_threshold(void **state) {
     (void)state;
     start_clean();
-    options.trim_threshold = 4 * SLICE_SIZE;
+    options.trim_threshold = 4 * grain() * SLICE_SIZE;
     struct span *spans[8];
     for (size_t i = 0; i < ARRAY_LENGTH(spans); i++) {
-        spans[i] = take_slices(1);
+        spans[i] = take_grains(1);
     }
     for (size_t i = 0; i < 4; i++) {
-        free_slices(spans[i]);
+        free_filled(spans[i]);
         purge_tick(); /* an epoch each, with a delay of 0 */
         purge_open_window();
         assert_int_equal(end_window(), 0);
-        assert_int_equal(page_heap.dirty.slice_count, i + 1);
+        assert_int_equal(page_heap.dirty.slice_count, (i + 1) * grain());
     }
-    free_slices(spans[4]);
+    free_filled(spans[4]);
     assert_int_equal(page_heap.dirty.slice_count, 0);
-    options.top_pad = 2 * SLICE_SIZE;
+    options.top_pad = 2 * grain() * SLICE_SIZE;
     for (size_t i = 5; i < 8; i++) {
-        free_slices(spans[i]);
+        free_filled(spans[i]);
     }
-    free_slices(take_slices(5));
-    assert_int_equal(page_heap.dirty.slice_count, 2);
+    free_filled(take_grains(5));
+    assert_int_equal(page_heap.dirty.slice_count, 2 * grain());
     options.purge = 0;
-    free_slices(take_slices(9));
-    assert_int_equal(page_heap.dirty.slice_count, 11);
+    free_filled(take_grains(9));
+    assert_int_equal(page_heap.dirty.slice_count, 11 * grain());
     options.trim_threshold = OPTION_AUTO;
     options.top_pad = 0;
     start_clean();
@@ -417,11 +427,11 @@ static void test_trim_threshold(void **state) {
 static void test_top_pad_stays(void **state) {
     (void)state;
     start_clean();
-    options.top_pad = 3 * SLICE_SIZE;
-    free_slices(take_slices(10));
+    options.top_pad = 3 * grain() * SLICE_SIZE;
+    free_filled(take_grains(10));
     purge_tick();
     purge_tick();
-    assert_int_equal(page_heap.dirty.slice_count, 3);
+    assert_int_equal(page_heap.dirty.slice_count, 3 * grain());
     options.top_pad = 0;
     purge_tick();
     assert_int_equal(page_heap.dirty.slice_count, 0);
