@@ -68,6 +68,14 @@ def file_problems(row):
                 yield f"there is no file bench/{path}"
 
 
+def python_problems(row):
+    """Variables of the row that Python is told to ignore: the row would not be what it says."""
+    ignored = [word for word in row["command"] if word in ("-I", "-E")]
+    for name in row.get("env", {}):
+        if name.startswith("PYTHON") and ignored:
+            yield f"{ignored[0]} makes Python ignore {name}"
+
+
 def program_problems(row, workloads):
     programs = [row["command"][0]] + row.get("prepare", [])[:1]
     for program in programs:
@@ -134,7 +142,8 @@ def problems(rows, goal_rows, with_programs):
     yield from goal_table_problems(goal_rows)
     yield from goal_table_problems(load_goal_rows(quick=True))
     for row in rows:
-        found = [*key_problems(row), *score_problems(row), *file_problems(row)]
+        found = [*key_problems(row), *score_problems(row), *file_problems(row),
+                 *python_problems(row)]
         if with_programs:
             found += program_problems(row, workloads)
         yield from (f"{row['name']}: {problem}" for problem in found)
