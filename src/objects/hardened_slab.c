@@ -22,8 +22,7 @@ enum {
     OPEN_SIZE = 4096,       /* bytes opened at a time */
     RUN_MAX = 16,           /* blocks taken by one throw */
     GIVE_MAX = 32,          /* blocks given back under one lock */
-    KEPT_DIVISOR = 8,     /* such a part of a set's slabs may be kept without use, guards and all */
-    KEPT_SIZE = 64 << 10, /* and so many bytes at least */
+    KEPT_DIVISOR = 64, /* such a part of a set's slabs may be kept without use, guards and all */
 };
 
 static struct hardened_set sets[SHARD_COUNT][CLASS_COUNT + 1];
@@ -35,8 +34,7 @@ struct hardened_set *hardened_set_here(unsigned object_class) {
 }
 
 bool hardened_set_may_keep(const struct hardened_set *set, size_t bytes) {
-    return set->kept_bytes + bytes <= bits_max(set->bytes / KEPT_DIVISOR, KEPT_SIZE) &&
-           !limits_are_pressed();
+    return set->kept_bytes + bytes <= set->bytes / KEPT_DIVISOR && !limits_are_pressed();
 }
 
 /* What most programs never touch of it costs address space only. */

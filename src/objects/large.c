@@ -66,12 +66,19 @@ static void begin_block(struct span *span) {
     count_slices(span->slice_count);
 }
 
-/* To the page heap, as CLEAN if its pages are gone. Those of a guard are not, but for the one that
- * was forbidden. */
+/* To the page heap, as CLEAN if its pages are gone. */
 static PRIM_NOINLINE void give(struct span *span, enum span_state state) {
-    state = span->has_guard ? SPAN_DIRTY : state;
     large_guard_end(span);
     purge_free(span, threshold_end(span, state));
+}
+
+/* The pages of a guard are there, but for the one that was forbidden: it goes its own way. */
+static PRIM_COLD void part_from_guard(struct span *span) {
+    size_t slices = span->slice_count;
+    large_guard_end(span);
+    if (span->slice_count > slices) {
+        page_heap_shrink(span, slices, SPAN_DIRTY);
+    }
 }
 
 PRIM_COLD void large_trim(void) {
@@ -80,11 +87,18 @@ PRIM_COLD void large_trim(void) {
     }
 }
 
+/* Before the page heap is asked for more. */
+static PRIM_COLD void trim_excess(void) {
+    if (options.hardened && large_guard_is_excessive()) {
+        large_trim();
+    }
+}
+
 /* A span with its guard, of a block that has ended, or NULL: then there shall be room for it. */
 static PRIM_COLD struct span *take_kept(size_t size, size_t alignment, bool *is_zero) {
     struct span *span = large_guard_find(slices_for(size), alignment);
-    if (!span && large_guard_is_excessive()) {
-        large_trim();
+    if (!span) {
+        trim_excess();
     }
     if (span && is_zero) {
         *is_zero = false;
@@ -94,6 +108,9 @@ static PRIM_COLD struct span *take_kept(size_t size, size_t alignment, bool *is_
 
 /* Takes a block's span back, as CLEAN if its pages are gone. */
 static void end_block(struct span *span, enum span_state state) {
+    if (state == SPAN_CLEAN) {
+        part_from_guard(span);
+    }
     span_withdraw(span);
     counter_add(&block_count, (size_t)-1);
     counter_add(&slice_count, -(size_t)span->slice_count);
@@ -159,6 +176,7 @@ void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
 /* A span for a block that has begun to grow, with room behind it. Pages of its own are wanted from
  * first_new on only: others are to be moved to before that. */
 static struct span *allocate_growing(size_t size, size_t first_new) {
+    trim_excess();
     size_t slices = span_slices(size);
     size_t room = slices ? slices / GROWTH_DIVISOR + 1 : 0;
     struct span *span = allocate_span(slices + room, 0);

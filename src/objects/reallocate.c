@@ -56,7 +56,8 @@ size_t good_size(size_t size) {
  * room behind it, where it grows in place, rather than pass through every class on its way. */
 static void *allocate_moved(size_t old_size, size_t size) {
     enum { GROWING_SIZE_MIN = 32 * 1024, QUARTER_SIZE_MIN = 1024 };
-    bool is_growing = size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size;
+    bool is_growing = size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size &&
+                      !hardened_is_on(); /* there each step would move a guard */
     if (is_growing && !tag_arena() && thread_cache_enter()) {
         void *target = large_allocate_growing(size);
         if (target && sampler_was_started()) {
@@ -110,7 +111,7 @@ static void *resize_or_move(struct span *span, size_t size) {
 static void *reallocate_large(void *block, size_t size) {
     struct span *span = span_of_block(block);
     size_t old_size = span_size(span);
-    if (old_size - size < SLICE_SIZE && !span->has_guard) {
+    if (old_size - size < SLICE_SIZE) {
         return block; /* as many slices as before */
     }
     thread_cache_nest();

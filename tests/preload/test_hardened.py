@@ -85,6 +85,11 @@ def test_calloc_after_large_blocks(attack):
         assert (result.returncode, result.stdout, result.stderr) == (0, b"held\n", b"")
 
 
+def test_memory_of_blocks_that_moved(attack):
+    """It serves the next ones, though guards lay behind those that left it."""
+    assert attack("grown-twice", PRIMALLOC_HARDENED="1").stdout == b"held\n"
+
+
 @pytest.mark.parametrize("command, output", [
     (["python3", "-c", "print(sum(len(str(i)) for i in range(20000)))"], b"88890\n"),
     (["perl", "-e", "print join(',', map { $_ x 2 } 1 .. 3), qq(\\n)"], b"11,22,33\n"),
