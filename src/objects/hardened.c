@@ -135,7 +135,7 @@ PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
 PRIM_COLD void hardened_flush(struct thread_cache *cache) {
     struct hardened_cache *own = cache->hardened;
     for (unsigned object_class = 1; own && object_class <= CLASS_COUNT; object_class++) {
-        hardened_bin_flush(&own->bins[object_class]);
+        hardened_bin_flush(own, object_class);
     }
 }
 

@@ -12,6 +12,7 @@ enum {
     READY_SIZE = 32 * 1024,         /* bytes of small blocks that a magazine may hold ... */
     READY_MEDIUM_SIZE = 128 * 1024, /* ... and of greater ones; two blocks at least */
     REFILL_MIN = 4,   /* blocks that a class in use gets first; then twice as many each time */
+    CLEAR_UNITS = 4,  /* that free makes zero without a call */
     WINDOW = 8,       /* blocks that change places */
     WAITING_MIN = 8,  /* freed blocks of a class that wait for more ... */
     WAITING_MAX = 32, /* ... by options.quarantine */
@@ -23,21 +24,28 @@ static uint32_t room_of(unsigned object_class) {
     return (uint32_t)bits_clamp(room, 2, MAGAZINE_ROOM);
 }
 
-static void set_up(struct hardened_bin *bin, unsigned object_class) {
+static void set_up(struct hardened_cache *own, unsigned object_class) {
+    struct hardened_bin *bin = &own->bins[object_class];
     size_t size = size_classes[object_class].size;
     size_t room = room_of(object_class);
     size_t waiting = bits_clamp(options.quarantine / size, WAITING_MIN, WAITING_MAX);
     bin->waiting_min = (uint16_t)bits_min(options.quarantine ? waiting : 1, (room + 1) / 2);
     bin->refill_count = (uint16_t)bits_min(REFILL_MIN, room);
-    bin->clear_size = (uint32_t)bits_min(size, bits_round_up(options.zero_max, HARDENED_UNIT));
+    size_t units = bits_min(size, bits_round_up(options.zero_max, HARDENED_UNIT)) / HARDENED_UNIT;
+    bin->clear_last =
+        (uint8_t)(units - 1 < CLEAR_UNITS ? (units - 1) * HARDENED_UNIT : CLEAR_OTHERWISE);
+    bin->clear_step = units > 2 ? HARDENED_UNIT : 0;
+    bin->top = bin->bottom = &own->no_blocks;
 }
 
 struct hardened_cache *hardened_bins_make(struct thread_cache *cache) {
     struct hardened_cache *own = metadata_allocate(sizeof *own, PRIM_CACHE_LINE);
     if (own) {
+        own->no_block[0] = 1;
+        own->no_blocks = own->no_block;
         own->random = machine_random() ^ (uintptr_t)cache;
         for (unsigned i = 1; i <= CLASS_COUNT; i++) {
-            set_up(&own->bins[i], i);
+            set_up(own, i);
         }
     }
     cache->hardened = own;
@@ -47,13 +55,13 @@ struct hardened_cache *hardened_bins_make(struct thread_cache *cache) {
 /* Eight blocks at a time go out in any order, all orders alike. They are no more because a program
  * may pass them on to another thread as a list: links to far away are what no processor foresees.
  * One throw does for eight: what is left of it after a place was chosen chooses the next. */
-static void load(struct hardened_bin *bin, struct magazine *magazine, uint64_t *random) {
+static void load(struct hardened_cache *own, struct hardened_bin *bin, struct magazine *magazine) {
     void **blocks = magazine->blocks;
-    blocks[0] = magazine; /* when the last one goes out this is prefetched */
+    blocks[0] = own->no_block;
     bin->ready = magazine;
     bin->bottom = blocks;
     bin->top = blocks + magazine->count;
-    uint64_t state = *random;
+    uint64_t state = own->random;
     for (size_t last = magazine->count; last > 1; last -= bits_min(last, WINDOW)) {
         state = hardened_next(state);
         uint64_t product = state >> 32;
@@ -66,7 +74,7 @@ static void load(struct hardened_bin *bin, struct magazine *magazine, uint64_t *
             *place = block;
         }
     }
-    *random = state;
+    own->random = state;
 }
 
 static void collect(struct hardened_bin *bin, struct magazine *magazine) {
@@ -94,7 +102,7 @@ bool hardened_bin_turn(struct hardened_cache *own, unsigned object_class) {
         full->count = (uint32_t)count;
         collect(bin, empty);
     }
-    load(bin, full, &own->random);
+    load(own, bin, full);
     return true;
 }
 
@@ -114,11 +122,11 @@ bool hardened_bin_refill(struct hardened_cache *own, unsigned object_class) {
             hardened_slab_take(object_class, full->blocks + 1, bin->refill_count, &own->random);
         bin->refill_count = (uint16_t)bits_min((size_t)2 * bin->refill_count, full->room);
     }
-    load(bin, full, &own->random);
+    load(own, bin, full);
     return full->count != 0;
 }
 
-void hardened_bin_overflow(struct hardened_bin *bin, unsigned object_class, void *block) {
+void hardened_bin_overflow(void *block, unsigned object_class, struct hardened_bin *bin) {
     thread_cache_nest();
     struct magazine *next = bin->spare;
     next = next && next->count ? hardened_depot_give(next) : next;
@@ -141,7 +149,8 @@ static struct magazine *empty(struct magazine *magazine) {
     return magazine && magazine->count ? hardened_depot_give(magazine) : magazine;
 }
 
-void hardened_bin_flush(struct hardened_bin *bin) {
+void hardened_bin_flush(struct hardened_cache *own, unsigned object_class) {
+    struct hardened_bin *bin = &own->bins[object_class];
     if (bin->ready) {
         bin->ready->count = (uint32_t)(bin->top - bin->bottom);
     }
@@ -151,7 +160,7 @@ void hardened_bin_flush(struct hardened_bin *bin) {
     bin->ready = empty(bin->ready);
     bin->spare = empty(bin->spare);
     bin->freed = empty(bin->freed);
-    bin->top = bin->bottom = NULL;
+    bin->top = bin->bottom = &own->no_blocks;
     bin->freed_top = bin->freed_last = NULL;
     if (bin->freed) {
         collect(bin, bin->freed);

@@ -19,7 +19,8 @@ struct hardened_bin {
     void **bottom;          /* (owner) the place before the first; the same: none is ready */
     void **freed_top;       /* (owner) where the block lies that was freed last */
     void **freed_last;      /* (owner) the last place that there is for one */
-    uint32_t clear_size;    /* (owner) bytes of a freed block that become zero */
+    uint8_t clear_last;     /* (owner) where the last HARDENED_UNIT lies that free makes zero ... */
+    uint8_t clear_step;     /* (owner) ... and how far from the ends the two between them are */
     uint16_t waiting_min;   /* (owner) freed blocks that may go out again */
     uint16_t refill_count;  /* (owner) blocks that the slabs are asked for */
     struct magazine *ready; /* (owner) what top points into, or NULL */
@@ -27,9 +28,16 @@ struct hardened_bin {
     struct magazine *spare; /* (owner) a full one, an empty one, or NULL */
 };
 
+enum { CLEAR_OTHERWISE = 255 }; /* clear_last: nothing is made zero, or more than four units */
+
 struct hardened_cache {
     struct hardened_bin bins[CLASS_COUNT + 1];
     uint64_t random; /* (owner) state of the generator */
+
+    /* (owner, const) What lies in the place before an array's first: looks like a block that was
+     * written to, so who looks at the block that goes out next sees that there is none. */
+    uint64_t no_block[2];
+    void *no_blocks; /* (owner, const) an array of none */
 };
 
 /* Makes the cache's arrays, which stay with it, whoever's it will be; NULL without memory. */
@@ -42,27 +50,27 @@ bool hardened_bin_turn(struct hardened_cache *own, unsigned object_class);
 bool hardened_bin_refill(struct hardened_cache *own, unsigned object_class);
 
 /* There was no place left for a freed block: there is in another array, or it goes to its slab. */
-void hardened_bin_overflow(struct hardened_bin *bin, unsigned object_class, void *block);
+void hardened_bin_overflow(void *block, unsigned object_class, struct hardened_bin *bin);
 
 /* All blocks go to the depot or the slabs. */
-void hardened_bin_flush(struct hardened_bin *bin);
+void hardened_bin_flush(struct hardened_cache *own, unsigned object_class);
 
 PRIM_INLINE bool hardened_bin_is_empty(const struct hardened_bin *bin) {
     return bin->top == bin->bottom;
 }
 
+/* Where there is one. */
 PRIM_INLINE void *hardened_bin_pop(struct hardened_bin *bin) {
     void **top = bin->top;
-    void *block = *top;
     bin->top = top - 1;
     __builtin_prefetch(top[-1], 1); /* the next one is on its way from memory until then */
-    return block;
+    return *top;
 }
 
-PRIM_INLINE void hardened_bin_push(struct hardened_bin *bin, unsigned object_class, void *block) {
+PRIM_INLINE void hardened_bin_push(void *block, unsigned object_class, struct hardened_bin *bin) {
     void **top = bin->freed_top;
     if (PRIM_UNLIKELY(top == bin->freed_last)) {
-        hardened_bin_overflow(bin, object_class, block);
+        hardened_bin_overflow(block, object_class, bin);
         return;
     }
     top[1] = block;

@@ -8,52 +8,48 @@
 #include "objects/sampler.h"
 #include "objects/slow_door.h"
 
-enum { INLINE_CLEAR = 64 }; /* bytes that are cleared quicker than a function is called */
-
-static PRIM_COLD void *malloc_beside(size_t size, const void *touched) {
-    hardened_complain("written after free", "malloc", touched);
-    return allocate_slower(size);
-}
-
+/* The block that would go out next is not all zero: mostly there is none. Where free makes nothing
+ * zero that says nothing. */
 static PRIM_NOINLINE void *malloc_again(size_t size, struct hardened_cache *own,
                                         unsigned object_class) {
-    return hardened_bin_turn(own, object_class) ? hardened_malloc(size, thread_cache_visible)
-                                                : allocate_slower(size);
+    struct hardened_bin *bin = &own->bins[object_class];
+    if (!hardened_bin_is_empty(bin) && options.zero_max < HARDENED_UNIT) {
+        return hardened_begin(hardened_bin_pop(bin), object_class);
+    }
+    return hardened_bin_is_empty(bin) && hardened_bin_turn(own, object_class)
+               ? hardened_malloc(size, own, thread_cache_visible)
+               : allocate_slower(size);
 }
 
-void *hardened_malloc(size_t size, struct thread_cache *cache) {
-    if (PRIM_UNLIKELY(size > MEDIUM_SIZE_MAX) || PRIM_UNLIKELY(sampler_was_started())) {
-        return allocate_slower(size);
-    }
-    unsigned object_class = PRIM_LIKELY(size <= SMALL_SIZE_MAX) ? cache->class_of[size]
-                                                                : size_class_by_arithmetic(size);
-    struct hardened_cache *own = cache->hardened;
+PRIM_INLINE void *take(size_t size, struct hardened_cache *own, unsigned object_class) {
     struct hardened_bin *bin = &own->bins[object_class];
     PRIM_FORGET(bin);
-    if (PRIM_UNLIKELY(hardened_bin_is_empty(bin))) {
+    void **top = bin->top;
+    const uint64_t *words = *top;
+    if (PRIM_UNLIKELY(words[0] | words[1])) {
         return malloc_again(size, own, object_class);
     }
-    void *block = hardened_bin_pop(bin);
-    return PRIM_LIKELY(hardened_is_untouched(block)) ? hardened_begin(block, object_class)
-                                                     : malloc_beside(size, block);
+    hardened_bin_pop(bin);
+    return hardened_begin((void *)words, object_class);
 }
 
-static PRIM_NOINLINE void clear_and_keep(struct hardened_bin *bin, unsigned object_class,
-                                         void *block) {
-    if (bin->clear_size) {
-        memset(block, 0, bin->clear_size);
-    }
-    hardened_bin_push(bin, object_class, block);
+static PRIM_NOINLINE void *malloc_other(size_t size, struct hardened_cache *own) {
+    return size <= MEDIUM_SIZE_MAX && !sampler_was_started() ? take(size, own, size_class_of(size))
+                                                             : allocate_slower(size);
 }
 
-/* Whole units, at most INLINE_CLEAR bytes: some are written twice. */
-PRIM_INLINE void clear_inline(char *block, size_t size) {
-    typedef uint64_t unit __attribute__((vector_size(HARDENED_UNIT), may_alias));
-    unit *end = (unit *)(block + size);
-    ((unit *)block)[0] = end[-1] = (unit){0};
-    if (size > 2 * sizeof(unit)) {
-        ((unit *)block)[1] = end[-2] = (unit){0};
-    }
+void *hardened_malloc(size_t size, struct hardened_cache *own, const struct thread_cache *cache) {
+    return PRIM_LIKELY(size <= load_relaxed(&sampler_passed_size_max))
+               ? take(size, own, cache->class_of[size])
+               : malloc_other(size, own);
+}
+
+typedef uint64_t unit __attribute__((vector_size(HARDENED_UNIT), may_alias));
+
+static PRIM_NOINLINE void clear_otherwise(void *block, unsigned object_class,
+                                          struct hardened_bin *bin) {
+    memset(block, 0, bits_min(size_classes[object_class].size, options.zero_max));
+    hardened_bin_push(block, object_class, bin);
 }
 
 PRIM_NOINLINE void hardened_free(void *block, struct hardened_cache *own) {
@@ -64,10 +60,14 @@ PRIM_NOINLINE void hardened_free(void *block, struct hardened_cache *own) {
     }
     struct hardened_bin *bin = &own->bins[object_class];
     PRIM_FORGET(bin);
-    if (PRIM_UNLIKELY(bin->clear_size - 1 >= INLINE_CLEAR)) {
-        clear_and_keep(bin, object_class, block);
+    size_t last = bin->clear_last;
+    if (PRIM_UNLIKELY(last == CLEAR_OTHERWISE)) {
+        clear_otherwise(block, object_class, bin);
         return;
     }
-    clear_inline(block, bin->clear_size);
-    hardened_bin_push(bin, object_class, block);
+    size_t step = bin->clear_step;
+    char *begin = block;
+    char *end = begin + last;
+    *(unit *)begin = *(unit *)end = *(unit *)(begin + step) = *(unit *)(end - step) = (unit){0};
+    hardened_bin_push(block, object_class, bin);
 }

@@ -82,6 +82,10 @@ PRIM_INLINE bool sampler_was_started(void) {
     return PRIM_UNLIKELY(load_relaxed(&sampler_round) != 0);
 }
 
+/* Blocks up to this size need not be counted by a thread of a hardened heap: SMALL_SIZE_MAX until
+ * somebody starts, then 0 for good. */
+extern PRIM_HIDDEN _Atomic size_t sampler_passed_size_max; /* (atomic: hint) */
+
 /* Begins or changes the interval; not before the heap is ready. False without memory, or when
  * there are too many users. */
 bool sampler_start(struct sampler_user *user, size_t interval);

@@ -222,7 +222,7 @@ PRIM_NOINLINE void *allocate_slower(size_t size) {
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {
     if (hardened_here()) {
-        return hardened_malloc(size, thread_cache_visible);
+        return hardened_malloc(size, hardened_here(), thread_cache_visible);
     }
     return size <= SMALL_SIZE_MAX ? allocate_slower(size)
                                   : allocate_medium_or(size, allocate_slower);

@@ -30,7 +30,7 @@ static void *take(unsigned object_class) {
 }
 
 static void give(unsigned object_class, void *block) {
-    hardened_bin_push(&own->bins[object_class], object_class, block);
+    hardened_bin_push(block, object_class, &own->bins[object_class]);
 }
 
 /* A mark in each block that is out tells whether it is handed out twice. */
@@ -103,12 +103,12 @@ static void test_exchange(void **state) {
             give(CLASS, blocks[i]);
         }
         if (turn % 3 == 0) {
-            hardened_bin_flush(&own->bins[CLASS]);
+            hardened_bin_flush(own, CLASS);
             assert_true(hardened_bin_is_empty(&own->bins[CLASS]));
         }
     }
     assert_true(unit_slices_in_use() <= before);
-    hardened_bin_flush(&own->bins[CLASS]);
+    hardened_bin_flush(own, CLASS);
     hardened_slab_trim();
     assert_true(before > others + 200);
     assert_true(unit_slices_in_use() < others + 20);
