@@ -62,17 +62,26 @@ unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void *
     return bin_take_fresh(cache, object_class, list);
 }
 
-void bin_give_spare(struct thread_cache *cache, unsigned object_class) {
+bool bin_give_spare(struct thread_cache *cache, unsigned object_class) {
+    void **list = &cache->spare[object_class];
     unsigned count = cache->spare_count[object_class];
-    slab_give(thread_cache_shard(), object_class, bin_take_spare(cache, object_class), count);
+    bool is_kept = !bin_is_only_freed(cache, object_class) &&
+                   slab_keep(thread_cache_shard(), object_class, *list, count);
+    if (is_kept) {
+        bin_take_spare(cache, object_class);
+    } else {
+        cache->spare_count[object_class] =
+            (uint16_t)slab_release_some(object_class, list, count, SLAB_LITTLE_EFFORT);
+        bin_mark(cache->was_moved, object_class);
+    }
+    return is_kept;
 }
 
 void bin_flush(struct thread_cache *cache, unsigned object_class) {
-    if (cache->spare[object_class]) {
-        bin_give_spare(cache, object_class);
-    }
-    if (cache->head[object_class]) {
-        bin_head_to_spare(cache, object_class);
+    while (cache->spare[object_class] || cache->head[object_class]) {
+        if (!cache->spare[object_class]) {
+            bin_head_to_spare(cache, object_class);
+        }
         bin_give_spare(cache, object_class);
     }
     bin_unmark(cache->was_moved, object_class);

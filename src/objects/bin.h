@@ -6,8 +6,16 @@
 
 #include "objects/thread_cache.h"
 
-/* Bins of greater blocks may hold more, and grow when they run over only. */
-enum { REFILL_GROWTH_SIZE = 4096 };
+enum {
+    REFILL_GROWTH_SIZE = 4096,    /* bins of greater blocks may hold more, and grow when they run
+                                     over only */
+    ONLY_FREED_SIZE = 512 * 1024, /* bytes of such a class freed in a row: it is only freed */
+};
+
+PRIM_INLINE bool bin_is_only_freed(const struct thread_cache *cache, unsigned object_class) {
+    return cache->only_freed[object_class] > ONLY_FREED_SIZE &&
+           size_classes[object_class].size > REFILL_GROWTH_SIZE;
+}
 
 PRIM_INLINE void bin_mark(uint64_t *bits, unsigned index) {
     bits[index / 64] |= (uint64_t)1 << (index % 64);
@@ -49,8 +57,8 @@ PRIM_INLINE void bin_head_to_spare(struct thread_cache *cache, unsigned object_c
     cache->room[object_class] = cache->capacity[object_class];
 }
 
-/* Gives the spare away, to whoever needs it next. */
-void bin_give_spare(struct thread_cache *cache, unsigned object_class);
+/* Gives the spare away: all of it, if it is kept for who needs it next; else some, and false. */
+bool bin_give_spare(struct thread_cache *cache, unsigned object_class);
 
 unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class);
 

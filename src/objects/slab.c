@@ -1,6 +1,8 @@
 /* slab.c - see slab.h. */
 #include "objects/slab.h"
 
+#include <limits.h>
+
 #include "base/assert.h"
 #include "objects/double_free.h"
 #include "objects/slab_pages.h"
@@ -16,6 +18,7 @@ enum {
     CARVE_SIZE_MAX = 16 * 1024,      /* bytes of fresh blocks taken at once beyond the page */
     RUN_MAX = 16,                    /* runs of blocks returned under one lock */
     RUN_LENGTH_MAX = SLICE_SIZE / 8, /* blocks that one can have at most */
+    RUNS_OF_A_SLAB = 8,              /* take as long to return as a slab to free */
 };
 
 static const uint8_t refill_order[BUCKET_COUNT] = {BUCKET_EIGHTH, BUCKET_QUARTER, BUCKET_HALF,
@@ -249,13 +252,13 @@ struct run {
     uint32_t count;
 };
 
-/* Cuts up to RUN_MAX runs off a list; returns how many. Blocks of different slices of one slab
+/* Cuts up to so many runs off a list; returns how many. Blocks of different slices of one slab
  * make different runs, which costs a little and is never wrong. A circle is walked until there are
  * so many. */
-static unsigned gather_runs(void **list, struct run *runs) {
+static unsigned gather_runs(void **list, struct run *runs, unsigned most) {
     unsigned count = 0;
     void *block = *list;
-    while (block && count < RUN_MAX) {
+    while (block && count < most) {
         uintptr_t slice = (uintptr_t)block >> SLICE_SHIFT;
         struct run *run = &runs[count++];
         void *last;
@@ -305,9 +308,11 @@ static PRIM_COLD bool take_with_care(struct slab_set *set, const struct run *run
     return true;
 }
 
-/* Returns runs to their slabs. A slab with a run still to come cannot be emptied, so it cannot be
- * reused under us; a slab whose last run is in may be, so it is not looked at again. */
-static void return_runs(unsigned object_class, struct run *runs, unsigned count, bool is_careful) {
+/* Returns runs to their slabs; tells how many of these went to the page heap. A slab with a run
+ * still to come cannot be emptied, so it cannot be reused under us; a slab whose last run is in may
+ * be, so it is not looked at again. */
+static unsigned return_runs(unsigned object_class, struct run *runs, unsigned count,
+                            bool is_careful) {
     struct span *emptied[RUN_MAX];
     unsigned emptied_count = 0;
     unsigned trusted_class = is_careful ? 0 : object_class; /* 0: no slab's */
@@ -342,28 +347,48 @@ static void return_runs(unsigned object_class, struct run *runs, unsigned count,
     if (PRIM_UNLIKELY(freed_twice != NULL)) {
         double_free_note(freed_twice);
     }
+    return emptied_count;
 }
 
-void slab_release(unsigned object_class, void *list) {
+/* Gives back what the list begins with, in runs and freed slabs that take so long; returns how many
+ * blocks, and leaves the rest in *list. */
+static unsigned release(unsigned object_class, void **list, unsigned effort) {
     struct run runs[RUN_MAX];
-    if (slab_set_is_single(object_class)) {
-        release_singles(object_class, list);
-        return;
-    }
+    unsigned blocks = 0;
+    unsigned done = 0;
+    unsigned most = bits_min(effort / RUNS_OF_A_SLAB, RUN_MAX);
     bool is_careful = double_free_is_likely();
-    for (bool is_known = false; list;) {
-        void *rest = list;
-        unsigned count = gather_runs(&rest, runs);
+    for (bool is_known = false; *list && done < effort;) {
+        void *rest = *list;
+        unsigned count = gather_runs(&rest, runs, most);
         if (PRIM_UNLIKELY(rest && !is_known)) { /* a long list, or a circle */
             is_known = true;
-            if (double_free_cut(list)) {
+            if (double_free_cut(*list)) {
                 is_careful = true;
                 continue;
             }
         }
-        return_runs(object_class, runs, count, is_careful);
-        list = rest;
+        for (unsigned i = 0; i < count; i++) {
+            blocks += runs[i].count;
+        }
+        done += count + RUNS_OF_A_SLAB * return_runs(object_class, runs, count, is_careful);
+        *list = rest;
     }
+    return blocks;
+}
+
+void slab_release(unsigned object_class, void *list) {
+    slab_release_some(object_class, &list, UINT_MAX, UINT_MAX);
+}
+
+unsigned slab_release_some(unsigned object_class, void **list, unsigned count, unsigned effort) {
+    if (slab_set_is_single(object_class)) {
+        release_singles(object_class, *list);
+        *list = NULL;
+        return 0;
+    }
+    unsigned given = release(object_class, list, effort);
+    return *list && given < count ? count - given : 0;
 }
 
 static void trim_set(struct shard *shard, unsigned object_class, void *context) {

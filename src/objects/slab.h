@@ -34,9 +34,14 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
  * was freed twice (double_free.h). Called with no lock held. */
 void slab_release(unsigned object_class, void *list);
 
-/* The same for a list of so many blocks that somebody may want soon: the shard keeps it as it is
- * for the next who acquires, if it has room for it (slab_transfer.h). */
-void slab_give(unsigned shard, unsigned object_class, void *list, unsigned count);
+/* The same for what a list of so many blocks begins with, in a short call; returns how many are
+ * left in *list. */
+unsigned slab_release_some(unsigned object_class, void **list, unsigned count, unsigned effort);
+enum { SLAB_LITTLE_EFFORT = 48 }; /* so many runs of blocks, each of another slab */
+
+/* Keeps a list of so many blocks as it is for the next who acquires from the shard; false if there
+ * is no room for it (slab_transfer.h). */
+bool slab_keep(unsigned shard, unsigned object_class, void *list, unsigned count);
 
 /* Looks after what was given and not wanted since: some of it goes back to its slabs, in a short
  * call. To be called every so many slow events, and at each while slab_tick_is_due. */

@@ -1,6 +1,8 @@
 /* slab_transfer.c - see slab_transfer.h. */
 #include "objects/slab_transfer.h"
 
+#include <limits.h>
+
 #include "pages/limits.h"
 
 enum {
@@ -82,7 +84,7 @@ unsigned slab_transfer_steal(unsigned shard, unsigned shard_count, unsigned obje
     return count;
 }
 
-static bool keep(unsigned index, unsigned object_class, void *list, unsigned count) {
+bool slab_keep(unsigned index, unsigned object_class, void *list, unsigned count) {
     size_t size = size_classes[object_class].size;
     if (size < 2 * sizeof(void *) || slab_set_is_single(object_class) || count == 0 ||
         limits_are_pressed()) {
@@ -100,13 +102,21 @@ static bool keep(unsigned index, unsigned object_class, void *list, unsigned cou
     return has_room;
 }
 
-void slab_give(unsigned shard, unsigned object_class, void *list, unsigned count) {
-    if (!keep(shard, object_class, list, count)) {
-        slab_release(object_class, list);
+/* Gives all of a list back, or some; the rest of it waits for the next visit. */
+static void give_back(struct slab_set *set, struct slab_set_rest *rest, unsigned object_class,
+                      void *list, bool all) {
+    unsigned count = length_of(list);
+    unsigned left =
+        slab_release_some(object_class, &list, count, all ? UINT_MAX : SLAB_LITTLE_EFFORT);
+    lock_acquire(&set->lock, LOCK_CLASS);
+    if (left) {
+        push(set, rest, list, left);
     }
+    rest->listed_least -= (uint32_t)bits_min(rest->listed_least, count - left);
+    lock_release(&set->lock, LOCK_CLASS);
 }
 
-/* Gives one list back, if any is idle; else the time between two visits begins anew. */
+/* Gives a list back, if any is idle; else the time between two visits begins anew. */
 static bool visit(struct shard *shard, unsigned object_class, bool all) {
     struct slab_set *set = &shard->sets[object_class];
     struct slab_set_rest *rest = &shard->rests[object_class];
@@ -114,13 +124,12 @@ static bool visit(struct shard *shard, unsigned object_class, bool all) {
     lock_acquire(&set->lock, LOCK_CLASS);
     if (set->has_lists && (all || rest->listed_least)) {
         list = pop(set, rest);
-        rest->listed_least -= (uint32_t)bits_min(rest->listed_least, length_of(list));
     } else {
         rest->listed_least = load_relaxed(&rest->listed_count);
     }
     lock_release(&set->lock, LOCK_CLASS);
     if (list) {
-        slab_release(object_class, list);
+        give_back(set, rest, object_class, list, all);
     }
     return list != NULL;
 }

@@ -21,7 +21,6 @@
 
 enum {
     CAPACITY_IDLE_SIZE = 16 * 1024, /* bytes a bin of greater blocks keeps if only freed to */
-    ONLY_FREED_SIZE = 512 * 1024,   /* bytes of a class freed in a row that make us think so */
     COLLECT_INTERVAL = 64,          /* slow events between collections; a power of two */
     COLLECT_CLASSES = 8,            /* bins visited by one collection */
     BUDGET_START = 16 << 10,        /* bytes that a new thread's bins may hold ... */
@@ -73,9 +72,9 @@ size_t thread_cache_budget(const struct thread_cache *cache) {
 static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class) {
     size_t size = size_classes[object_class].size;
     uint32_t freed = (uint32_t)(cache->capacity[object_class] * size);
-    if (size > REFILL_GROWTH_SIZE && cache->only_freed[object_class] > ONLY_FREED_SIZE) {
+    if (bin_is_only_freed(cache, object_class)) {
         bin_head_to_spare(cache, object_class);
-        slab_release(object_class, bin_take_spare(cache, object_class));
+        bin_give_spare(cache, object_class);
         unsigned half = cache->capacity[object_class] / 2;
         bin_set_capacity(cache, object_class, (unsigned)bits_max(half, CAPACITY_IDLE_SIZE / size));
     } else {
@@ -86,15 +85,17 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class)
 
 /* Low water: a spare that nobody moved since the last visit goes back to its slabs, and the bin
  * gets smaller; else the head becomes the spare and waits for the next visit. A cache above its
- * budget, because more threads came, gives all of the bin back. */
-static void collect_bin(struct thread_cache *cache, unsigned object_class) {
+ * budget, because more threads came, gives all of the bin back. False if that took long. */
+static bool collect_bin(struct thread_cache *cache, unsigned object_class) {
     unsigned half = cache->capacity[object_class] / 2;
+    bool is_quick = true;
     if (cache->capacity_bytes > thread_cache_budget(cache)) {
         bin_flush(cache, object_class);
         bin_set_capacity(cache, object_class, half);
+        is_quick = false;
     } else if (cache->spare[object_class]) {
         if (!bin_is_marked(cache->was_moved, object_class)) {
-            bin_give_spare(cache, object_class);
+            is_quick = bin_give_spare(cache, object_class);
             bin_set_capacity(cache, object_class,
                              (unsigned)bits_max(half, bin_capacity_start(cache, object_class)));
         }
@@ -105,6 +106,7 @@ static void collect_bin(struct thread_cache *cache, unsigned object_class) {
         thread_sampler_collect(cache, object_class);
     }
     bin_unmark(cache->was_moved, object_class);
+    return is_quick;
 }
 
 static unsigned class_for_table(size_t size, bool is_young) {
@@ -130,7 +132,7 @@ PRIM_COLD void thread_cache_fill_table(struct thread_cache *cache) {
     }
 }
 
-static PRIM_NOINLINE void collect(struct thread_cache *cache) {
+static PRIM_COLD void collect(struct thread_cache *cache) {
     if (PRIM_UNLIKELY(cache->is_young)) {
         cache->is_young = false;
         thread_cache_fill_table(cache);
@@ -139,8 +141,7 @@ static PRIM_NOINLINE void collect(struct thread_cache *cache) {
     for (unsigned step = 0; step < BIN_COUNT && visits < COLLECT_CLASSES; step++) {
         cache->visited_class = (cache->visited_class + 1) % BIN_COUNT;
         if (bin_is_marked(cache->in_use, cache->visited_class)) {
-            collect_bin(cache, cache->visited_class);
-            visits++;
+            visits += collect_bin(cache, cache->visited_class) ? 1 : COLLECT_CLASSES;
         }
     }
 }
@@ -176,13 +177,14 @@ void thread_cache_leave(void) {
     }
 }
 
-void thread_cache_note_event(struct thread_cache *cache) {
+bool thread_cache_note_event(struct thread_cache *cache) {
     uint32_t events = ++cache->slow_events;
     if (PRIM_UNLIKELY(events % COLLECT_INTERVAL == 0)) {
         collect(cache);
-        slab_tick();
+        store_relaxed(&slab_tick_is_due, true); /* by the next of these: no call is to be long */
         if (events % PURGE_INTERVAL == 0) {
             purge_tick();
+        } else if (events % PURGE_INTERVAL == PURGE_INTERVAL / 2) {
             maintenance_look();
         }
         if (events % PRESSED_INTERVAL == 0 && limits_are_pressed()) {
@@ -193,6 +195,7 @@ void thread_cache_note_event(struct thread_cache *cache) {
     } else if (PRIM_UNLIKELY(load_relaxed(&purge_is_under_way))) {
         purge_tick();
     }
+    return events % COLLECT_INTERVAL == 0;
 }
 
 bool thread_cache_has_ended(void) {
@@ -231,13 +234,15 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
         thread_sampler_adopt(cache);
     }
     bin_begin_use(cache, object_class);
-    thread_cache_note_event(cache);
-    if (cache->room[object_class] <= 0 && cache->head[object_class]) {
+    bool has_worked = thread_cache_note_event(cache);
+    if (!has_worked && cache->room[object_class] <= 0 && cache->head[object_class]) {
         if (cache->spare[object_class]) {
             bin_give_spare(cache, object_class);
-            adapt_to_overflow(cache, object_class);
+            if (!cache->spare[object_class]) {
+                adapt_to_overflow(cache, object_class);
+            }
         }
-        if (cache->head[object_class]) {
+        if (cache->head[object_class] && !cache->spare[object_class]) {
             bin_head_to_spare(cache, object_class);
             bin_mark(cache->was_moved, object_class);
         }
@@ -252,7 +257,7 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
     cache->room[object_class]--;
 }
 
-void thread_cache_flush(struct thread_cache *cache) {
+PRIM_COLD void thread_cache_flush(struct thread_cache *cache) {
     if (PRIM_UNLIKELY(cache->hardened != NULL)) {
         hardened_flush(cache);
     }
@@ -382,7 +387,7 @@ void thread_cache_initialise(void) {
     caches.has_key = pthread_key_create(&caches.key, end_thread) == 0;
 }
 
-void thread_cache_apply_options(void) {
+PRIM_COLD void thread_cache_apply_options(void) {
     thread_cache_nest();
     if (load_relaxed(&caches.count) > 1) {
         slab_initialise((unsigned)option_now(shards));
@@ -411,7 +416,7 @@ static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
     }
 }
 
-void thread_cache_totals_add(struct thread_cache_totals *totals) {
+PRIM_COLD void thread_cache_totals_add(struct thread_cache_totals *totals) {
     lock_acquire(&caches.lock, LOCK_CACHES);
     for (struct thread_cache *cache = caches.active; cache; cache = cache->next) {
         totals->cache_count++;
@@ -456,7 +461,7 @@ void thread_cache_fork_parent(void) {
 
 /* The other threads are gone, perhaps in the middle of a push: what their caches held cannot be
  * trusted and is given up, at most options.cache_thread for each. */
-void thread_cache_fork_child(void) {
+PRIM_COLD void thread_cache_fork_child(void) {
     lock_reset(&caches.lock);
     caches.active = NULL;
     store_relaxed(&caches.count, 0);

@@ -26,7 +26,7 @@ static void check_and_release(unsigned object_class, void *list) {
         count++;
     }
     if (list && count % 2) {
-        slab_give(count / 2 % 2, object_class, list, count);
+        slab_keep(count / 2 % 2, object_class, list, count);
     } else {
         slab_release(object_class, list);
     }

@@ -250,7 +250,7 @@ static void test_given_lists(void **state) {
         void *list = acquire(0, object_class, WANTED);
         void *second = *(void **)list;
         unsigned count = length(list);
-        slab_give(0, object_class, list, count);
+        slab_keep(0, object_class, list, count);
         assert_int_equal(totals().listed_blocks, count);
         assert_int_equal(slab_returnable_bytes(),
                          (totals().free_blocks + totals().listed_blocks) * 64);
@@ -272,7 +272,7 @@ static void test_given_lists(void **state) {
             all = list;
         }
     }
-    slab_give(0, object_class, all, count);
+    slab_keep(0, object_class, all, count);
     void *part = acquire(0, object_class, WANTED);
     assert_ptr_equal(part, all);
     assert_int_equal(length(part), WANTED);
@@ -296,7 +296,7 @@ static void test_idle_lists_go_back(void **state) {
         counts[i] = length(lists[i]);
     }
     for (unsigned i = 0; i < LISTS; i++) {
-        slab_give(0, object_class, lists[i], counts[i]);
+        slab_keep(0, object_class, lists[i], counts[i]);
         sum += counts[i];
     }
     unsigned steps = 0;
@@ -313,13 +313,49 @@ static void test_idle_lists_go_back(void **state) {
     void *list = acquire(0, object_class, WANTED);
     unsigned count = length(list);
     for (unsigned tick = 0; tick < 4 * TICKS_OF_A_VISIT; tick++) {
-        slab_give(0, object_class, list, count);
+        slab_keep(0, object_class, list, count);
         assert_int_equal(totals().listed_blocks, count);
         slab_tick();
         assert_int_equal(slab_acquire(0, object_class, count, &list), count);
     }
     slab_release(object_class, list);
     check_nothing_left();
+}
+
+/* A call that is to be short gives back what it can, be the blocks of slabs that go with them or of
+ * such that stay. */
+static void test_some_of_a_list_is_released(void **state) {
+    (void)state;
+    enum { LITTLE = SLAB_LITTLE_EFFORT, SLABS = 3 * LITTLE };
+    unsigned object_class = size_class_of(4096);
+    for (int is_emptied = 0; is_emptied <= 1; is_emptied++) {
+        void *others = NULL;
+        void *list = NULL;
+        for (unsigned slabs = 0; slabs < SLABS;) {
+            void **block = acquire(0, object_class, 1);
+            assert_int_equal(length(block), 1);
+            bool is_last = span_of_block(block)->used_count == size_classes[object_class].capacity;
+            slabs += is_last;
+            void **where = is_last ? &list : &others;
+            *block = *where;
+            *where = block;
+        }
+        if (is_emptied) {
+            slab_release(object_class, others);
+        }
+        unsigned left = slab_release_some(object_class, &list, SLABS, LITTLE);
+        assert_int_equal(left, length(list));
+        assert_in_range(SLABS - left, 1, is_emptied ? LITTLE / 4 : LITTLE);
+        while (left) {
+            left = slab_release_some(object_class, &list, left, LITTLE);
+            assert_int_equal(left, length(list));
+        }
+        if (!is_emptied) {
+            slab_release(object_class, others);
+        }
+        slab_trim();
+        check_nothing_left();
+    }
 }
 
 static void test_shards_keep_apart(void **state) {
@@ -407,9 +443,9 @@ static void give_one_twice(void) {
     unsigned count = length(list);
     void *other = acquire(0, object_class, 8);
     uint64_t before = double_free_count();
-    slab_give(0, object_class, list, count);
-    slab_give(0, object_class, other, length(other));
-    slab_give(0, object_class, list, count);
+    slab_keep(0, object_class, list, count);
+    slab_keep(0, object_class, other, length(other));
+    slab_keep(0, object_class, list, count);
     slab_trim();
     assert_int_equal(totals().listed_blocks, 0);
     assert_true(double_free_count() > before);
@@ -454,6 +490,7 @@ int main(void) {
         cmocka_unit_test(test_returnable_bytes),
         cmocka_unit_test(test_given_lists),
         cmocka_unit_test(test_idle_lists_go_back),
+        cmocka_unit_test(test_some_of_a_list_is_released),
         cmocka_unit_test(test_shards_keep_apart),
         cmocka_unit_test(test_number_of_shards),
         cmocka_unit_test(test_threads),
