@@ -10,20 +10,30 @@ enum {
     CAPACITY_SMALL_SIZE = 16 * 1024,   /* bytes a bin of small blocks may grow to */
     CAPACITY_FEW_SIZE = 64 * 1024,     /* the same while all bins together hold no more than ... */
     FEW_BINS_SIZE = 128 * 1024,        /* ... this: a program of few sizes */
-    CAPACITY_MEDIUM_SIZE = 256 * 1024, /* bytes a bin of greater blocks may grow to */
+    CAPACITY_PAGES_SIZE = 64 * 1024,   /* bytes a bin of blocks of a few pages may grow to */
+    CAPACITY_MEDIUM_SIZE = 256 * 1024, /* the same for greater blocks */
     CAPACITY_MAX = 1024,               /* blocks a bin may grow to */
 };
 
+/* The greater the blocks, the more a refill costs, and the fewer of them a bin has. */
+static size_t capacity_size(const struct thread_cache *cache, size_t size) {
+    enum { FEW_PAGES_SIZE = 8 * 1024, PAGES_SIZE = 16 * 1024 };
+    if (size > PAGES_SIZE) {
+        return CAPACITY_MEDIUM_SIZE;
+    }
+    if (size > REFILL_GROWTH_SIZE) {
+        return size > FEW_PAGES_SIZE ? CAPACITY_PAGES_SIZE * 2 : CAPACITY_PAGES_SIZE;
+    }
+    size_t bytes = cache->capacity_bytes < FEW_BINS_SIZE ? CAPACITY_FEW_SIZE : CAPACITY_SMALL_SIZE;
+    /* When sampling, half of the blocks are in the bin that malloc takes from. */
+    return cache->is_sampling ? bytes * 4 : bytes;
+}
+
 static unsigned capacity_limit(const struct thread_cache *cache, unsigned object_class) {
     size_t size = size_classes[object_class].size;
-    size_t small_bytes =
-        cache->capacity_bytes < FEW_BINS_SIZE ? CAPACITY_FEW_SIZE : CAPACITY_SMALL_SIZE;
-    if (cache->is_sampling) { /* half of a bin's blocks are in the one that malloc takes from */
-        small_bytes *= 4;
-    }
-    size_t bytes = size <= REFILL_GROWTH_SIZE ? small_bytes : CAPACITY_MEDIUM_SIZE;
     size_t most = size <= options.cache_max ? options.cache_count / 2 : 0; /* head and spare */
-    return (unsigned)bits_min(bits_max(bytes / size, 1), bits_min(most, CAPACITY_MAX));
+    return (unsigned)bits_min(bits_max(capacity_size(cache, size) / size, 1),
+                              bits_min(most, CAPACITY_MAX));
 }
 
 unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class) {

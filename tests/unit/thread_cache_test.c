@@ -207,6 +207,28 @@ static void test_blocks_only_freed_are_not_kept(void **state) {
     thread_cache_flush(cache);
 }
 
+/* A bin grows by running over, as far as blocks of its size may. */
+static void test_bins_of_a_few_pages_hold_little(void **state) {
+    (void)state;
+    static const struct {
+        size_t size, most;
+    } bins[] = {{5000, 64 << 10}, {8192, 64 << 10}, {16384, 128 << 10}};
+    struct thread_cache *cache = fresh_cache();
+    for (size_t i = 0; i < ARRAY_LENGTH(bins); i++) {
+        unsigned object_class = size_class_of(bins[i].size);
+        size_t block_size = size_classes[object_class].size;
+        size_t reached = 0;
+        for (int round = 0; round < 100; round++) {
+            allocate_many(3 * bins[i].most / bins[i].size, bins[i].size);
+            release_many(3 * bins[i].most / bins[i].size);
+            reached = bits_max(reached, cache->capacity[object_class] * block_size);
+        }
+        CHECK(reached <= bins[i].most && reached >= bins[i].most / 2, "%zu: %zu bytes of %zu",
+              bins[i].size, reached, bins[i].most);
+    }
+    thread_cache_flush(cache);
+}
+
 /* Above the soft limit a cache gives back what is beyond an eighth of its budget as it goes. */
 static void test_pressure(void **state) {
     (void)state;
@@ -381,6 +403,7 @@ int main(void) {
         cmocka_unit_test(test_budget_over_all_classes),
         cmocka_unit_test(test_total_is_divided),
         cmocka_unit_test(test_blocks_only_freed_are_not_kept),
+        cmocka_unit_test(test_bins_of_a_few_pages_hold_little),
         cmocka_unit_test(test_pressure),
         cmocka_unit_test(test_pressure_on_slabs),
         cmocka_unit_test(test_idle_blocks_go_back),
