@@ -135,12 +135,12 @@ static void test_medium_blocks_are_counted_while_sampling(void **state) {
     (void)state;
     heap_ensure();
     struct thread_cache *cache = thread_cache_own();
-    assert_int_equal(load_relaxed(&cache->medium_size_max), MEDIUM_SIZE_MAX);
+    assert_int_equal(cache->medium_size_max, MEDIUM_SIZE_MAX);
     start((size_t)1 << 60);
-    assert_int_equal(load_relaxed(&cache->medium_size_max), SMALL_SIZE_MAX);
+    assert_int_equal(cache->medium_size_max, SMALL_SIZE_MAX);
     stop();
     release(allocate(5000));
-    assert_int_equal(load_relaxed(&cache->medium_size_max), MEDIUM_SIZE_MAX);
+    assert_int_equal(cache->medium_size_max, MEDIUM_SIZE_MAX);
     assert_true(sampler_start(&first, 1)); /* every allocation, from this very one on */
     size_t before = begun[0];
     release(allocate(5000));
