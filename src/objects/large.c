@@ -13,6 +13,7 @@
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "pages/recycle.h"
+#include "pages/sparse.h"
 
 enum {
     MOVE_SIZE_MIN = 128 * 1024, /* copying less is quicker than moving pages */
@@ -164,7 +165,7 @@ void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
         count_slices(span->slice_count);
         return (void *)span->address;
     }
-    span = take(span_slices(size), alignment, is_zero);
+    span = take(sparse_round(span_slices(size)), alignment, is_zero);
     if (!span) {
         return NULL;
     }

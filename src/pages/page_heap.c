@@ -9,6 +9,7 @@
 #include "pages/mapping.h"
 #include "pages/metadata.h"
 #include "pages/purge.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
 
 /* Address space is taken in steps that grow with the heap: small processes stay small under
@@ -21,8 +22,11 @@ enum {
 };
 
 /* What is kept apart: spans that no thread's cache holds, as many as one call may join, of 1 MiB
- * or a part of what is in use. */
+ * or a part of what is in use. Where blocks stay untouched, more (sparse.h). */
 enum { QUICK_MIN = 16, QUICK_SPANS = 48, QUICK_SLICES_MIN = 64, QUICK_DIVISOR = 8 };
+enum { SPARSE_SPANS = 256 };
+
+enum { LOOK_SEARCHES = 64, LOOK_SPANS = 2048 }; /* of these, one calls for a look; powers of two */
 
 struct page_heap page_heap;
 
@@ -102,15 +106,24 @@ static size_t quick_most(void) {
     size_t in_use = load_relaxed(&page_heap.mapped_slices) -
                     load_relaxed(&page_heap.clean.slice_count) -
                     load_relaxed(&page_heap.dirty.slice_count);
-    return bits_max(QUICK_SLICES_MIN, in_use / QUICK_DIVISOR);
+    return load_relaxed(&sparse_is_on) ? in_use
+                                       : bits_max(QUICK_SLICES_MIN, in_use / QUICK_DIVISOR);
 }
 
-/* Puts a span into the quick lists, whatever its size. What may not stay with it joins the rest. */
-static void keep_apart(struct span *span) {
+/* Lets spans that were kept apart join the rest, until so many slices more may be. */
+static PRIM_NOINLINE void make_room(size_t slice_count) {
     const struct quick_lists *quick = &page_heap.quick;
-    while (quick->span_count && (quick->span_count >= QUICK_SPANS ||
-                                 quick->slice_count + span->slice_count > quick_most())) {
+    unsigned most = load_relaxed(&sparse_is_on) ? SPARSE_SPANS : QUICK_SPANS;
+    while (quick->span_count &&
+           (quick->span_count >= most || quick->slice_count + slice_count > quick_most())) {
         settle_one();
+    }
+}
+
+/* Puts a span into the quick lists, whatever its size. */
+static void keep_apart(struct span *span) {
+    if (page_heap.quick.span_count) {
+        make_room(span->slice_count);
     }
     quick_insert(&page_heap.quick, span);
     extent_set_count(&page_heap.dirty, (ptrdiff_t)span->slice_count);
@@ -227,13 +240,15 @@ static void release_lock(void) {
 }
 
 static struct span *search(const struct extent_set *set, size_t slice_count) {
-    page_heap.search_count++;
+    if (++page_heap.search_count % LOOK_SEARCHES == 0) {
+        store_relaxed(&sparse_look_is_due, true);
+    }
     return extent_set_best_fit(set, slice_count);
 }
 
 static struct span *dirty_fit(size_t slice_count) {
     struct span *span = search(&page_heap.dirty, slice_count);
-    if (!span && page_heap.quick.occupied) {
+    if (!span && page_heap.quick.occupied && !load_relaxed(&sparse_is_on)) {
         page_heap_settle();
         span = search(&page_heap.dirty, slice_count);
     }
@@ -299,7 +314,9 @@ static struct span *allocate(struct request *request) {
     }
     page_heap_note_low_water();
     if (span) {
-        page_heap.span_total++;
+        if (++page_heap.span_total % LOOK_SPANS == 0) {
+            store_relaxed(&sparse_look_is_due, true);
+        }
         page_heap.span_peak = bits_max(page_heap.span_peak, ++page_heap.span_count);
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
@@ -334,9 +351,13 @@ PRIM_COLD struct span *page_heap_lend(uintptr_t address, size_t size) {
 }
 
 void page_heap_free(struct span *span, enum span_state state) {
+    bool may_wait = state == SPAN_DIRTY && span->slice_count >= SPARSE_MIN;
+    if (may_wait && PRIM_UNLIKELY(load_relaxed(&sparse_look_is_due))) {
+        sparse_look(span);
+    }
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap.span_count--;
-    if (state == SPAN_DIRTY && span->slice_count >= QUICK_MIN) {
+    if (may_wait && (span->slice_count >= QUICK_MIN || load_relaxed(&sparse_is_on))) {
         keep_apart(span);
     } else {
         page_heap_insert(span, state);

@@ -7,6 +7,7 @@
 #include "os/memory.h"
 #include "pages/limits.h"
 #include "pages/mapping.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
 
 enum {
@@ -17,6 +18,7 @@ enum {
     REFUSALS_MAX = 8,      /* locked pages: try elsewhere so many times */
     SMALL_HEAP = 32 << 20, /* no huge pages here, so none to keep whole */
     VISIT_LOOKS = 24,      /* of one of the program's calls: it has better things to do */
+    BUSY_SPANS = 64,       /* taken in an epoch; with less, nothing stays apart for their sake */
     PIECE_LOOKS = 12,      /* looks that take as long as giving a piece back */
 };
 
@@ -47,6 +49,7 @@ static struct {
     struct lock lock;
     struct search idle;          /* (lock: PURGE) for what was idle in the epoch before */
     uint64_t epoch_start_ms;     /* (lock: PURGE) of the running epoch */
+    uint64_t span_total;         /* (lock: PURGE) the page heap's when the epoch began */
     uint64_t first_look_ms;      /* (lock: PURGE) when the process was young; 0: not yet */
     uint16_t epoch_generation;   /* (lock: PURGE) generation that the epoch began with */
     uint16_t window_generation;  /* (lock: PURGE) generation that the window began with */
@@ -238,7 +241,9 @@ static PRIM_COLD void walk(struct search *search) {
  * running epoch, too. */
 static PRIM_COLD void purge_found(struct search *search, size_t looks) {
     size_t before = search->purged;
-    page_heap_settle();
+    if (search != &purge.idle || !load_relaxed(&sparse_is_on)) {
+        page_heap_settle();
+    }
     search->may_cut = search->is_for_all || page_heap.mapped_slices < SMALL_HEAP / SLICE_SIZE;
     search->looks = looks;
     while (search->looks && !is_over(search)) {
@@ -275,6 +280,10 @@ static PRIM_COLD void end_epoch(uint64_t now) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     purge.idle.left = page_heap.dirty_low_water;
     page_heap.dirty_low_water = load_relaxed(&page_heap.dirty.slice_count);
+    if (page_heap.span_total - purge.span_total < BUSY_SPANS) {
+        store_relaxed(&sparse_is_on, false);
+    }
+    purge.span_total = page_heap.span_total;
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
 }
 

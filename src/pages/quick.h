@@ -20,11 +20,42 @@ struct quick_lists {
     uint32_t hand;                      /* the list to be evicted from next */
 };
 
+PRIM_INLINE size_t quick_list_of(size_t slice_count) {
+    return slice_count <= QUICK_MAX ? slice_count : 0;
+}
+
+/* The newest of a list that is not empty. */
+PRIM_INLINE struct span *quick_pop(struct quick_lists *lists, size_t list) {
+    struct span *span = lists->newest[list];
+    lists->newest[list] = span->next;
+    if (!span->next) {
+        lists->occupied &= ~((uint64_t)1 << list);
+    }
+    lists->slice_count -= span->slice_count;
+    lists->span_count--;
+    return span;
+}
+
 /* Puts a BUSY span in. */
-void quick_insert(struct quick_lists *lists, struct span *span);
+PRIM_INLINE void quick_insert(struct quick_lists *lists, struct span *span) {
+    size_t list = quick_list_of(span->slice_count);
+    span->next = lists->newest[list];
+    lists->newest[list] = span;
+    lists->occupied |= (uint64_t)1 << list;
+    lists->slice_count += span->slice_count;
+    lists->span_count++;
+}
 
 /* A BUSY span of just so many slices, at a multiple of alignment; or NULL. */
-struct span *quick_take(struct quick_lists *lists, size_t slice_count, size_t alignment);
+PRIM_INLINE struct span *quick_take(struct quick_lists *lists, size_t slice_count,
+                                    size_t alignment) {
+    size_t list = quick_list_of(slice_count);
+    struct span *span = lists->newest[list];
+    if (!span || span->slice_count != slice_count || span->address & (alignment - 1)) {
+        return NULL;
+    }
+    return quick_pop(lists, list);
+}
 
 /* The newest span of some list, of all lists in turn; there must be one. */
 struct span *quick_evict(struct quick_lists *lists);
