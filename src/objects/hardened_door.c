@@ -13,12 +13,11 @@
 static PRIM_NOINLINE void *malloc_again(size_t size, struct hardened_cache *own,
                                         unsigned object_class) {
     struct hardened_bin *bin = &own->bins[object_class];
-    if (!hardened_bin_is_empty(bin) && options.zero_max < HARDENED_UNIT) {
+    if ((!hardened_bin_is_empty(bin) || hardened_bin_turn(own, object_class)) &&
+        hardened_is_untouched(*bin->top)) {
         return hardened_begin(hardened_bin_pop(bin), object_class);
     }
-    return hardened_bin_is_empty(bin) && hardened_bin_turn(own, object_class)
-               ? hardened_malloc(size, own, thread_cache_visible)
-               : allocate_slower(size);
+    return allocate_slower(size); /* which complains, if need be */
 }
 
 PRIM_INLINE void *take(size_t size, struct hardened_cache *own, unsigned object_class) {
