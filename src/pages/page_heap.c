@@ -111,7 +111,7 @@ static size_t quick_most(void) {
 }
 
 /* Lets spans that were kept apart join the rest, until so many slices more may be. */
-static PRIM_NOINLINE void make_room(size_t slice_count) {
+static PRIM_NOINLINE void settle_for(size_t slice_count) {
     const struct quick_lists *quick = &page_heap.quick;
     unsigned most = load_relaxed(&sparse_is_on) ? SPARSE_SPANS : QUICK_SPANS;
     while (quick->span_count &&
@@ -123,7 +123,7 @@ static PRIM_NOINLINE void make_room(size_t slice_count) {
 /* Puts a span into the quick lists, whatever its size. */
 static void keep_apart(struct span *span) {
     if (page_heap.quick.span_count) {
-        make_room(span->slice_count);
+        settle_for(span->slice_count);
     }
     quick_insert(&page_heap.quick, span);
     extent_set_count(&page_heap.dirty, (ptrdiff_t)span->slice_count);
