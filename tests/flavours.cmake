@@ -19,13 +19,14 @@
 #   tsan_soft_limit   tsan with PRIMALLOC_SOFT_LIMIT=8M
 #   tsan_checks       tsan with PRIMALLOC_CHECK=full
 #   tsan_hardened     tsan with PRIMALLOC_HARDENED=1
-set(PRIMALLOC_TEST_OPTIONS -O1 -g -fno-builtin -Wall -Wextra -Wno-alloc-size-larger-than
-    -Wno-free-nonheap-object)
+set(PRIMALLOC_TEST_OPTIONS -O1 -g -fno-builtin -Wall -Wextra -Wno-free-nonheap-object)
 include(CheckCCompilerFlag)
-check_c_compiler_flag(-Wno-use-after-free PRIMALLOC_HAS_NO_USE_AFTER_FREE)
-if(PRIMALLOC_HAS_NO_USE_AFTER_FREE)
-    list(APPEND PRIMALLOC_TEST_OPTIONS -Wno-use-after-free)
-endif()
+foreach(warning use-after-free alloc-size-larger-than)
+    check_c_compiler_flag(-Wno-${warning} PRIMALLOC_HAS_NO_${warning})
+    if(PRIMALLOC_HAS_NO_${warning})
+        list(APPEND PRIMALLOC_TEST_OPTIONS -Wno-${warning})
+    endif()
+endforeach()
 
 # What a link kind adds. Flavours that preload share the kind "plain", hence one program.
 set(PRIMALLOC_KIND_plain_DEFINITIONS "")
