@@ -52,9 +52,14 @@ void bin_grow(struct thread_cache *cache, unsigned object_class) {
     }
 }
 
+/* A class that little is used of is not worth slabs in each shard. */
+static unsigned shard_for(unsigned object_class) {
+    return slab_count_is_small(object_class) ? 0 : thread_cache_shard();
+}
+
 unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list) {
     unsigned wanted = (unsigned)bits_max(cache->capacity[object_class], 1);
-    unsigned count = slab_acquire(thread_cache_shard(), object_class, wanted, list);
+    unsigned count = slab_acquire(shard_for(object_class), object_class, wanted, list);
     cache->only_freed[object_class] = 0;
     if (count && (size_classes[object_class].size <= REFILL_GROWTH_SIZE ||
                   cache->capacity[object_class] == 0)) {
@@ -66,6 +71,9 @@ unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void 
 unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list) {
     unsigned count = cache->spare_count[object_class];
     if (count) {
+        if (bin_is_marked(cache->was_moved, object_class)) { /* again: both make one larger head */
+            bin_grow(cache, object_class);
+        }
         *list = bin_take_spare(cache, object_class);
         return count;
     }
@@ -76,7 +84,7 @@ bool bin_give_spare(struct thread_cache *cache, unsigned object_class) {
     void **list = &cache->spare[object_class];
     unsigned count = cache->spare_count[object_class];
     bool is_kept = !bin_is_only_freed(cache, object_class) &&
-                   slab_keep(thread_cache_shard(), object_class, *list, count);
+                   slab_keep(shard_for(object_class), object_class, *list, count);
     if (is_kept) {
         bin_take_spare(cache, object_class);
     } else {

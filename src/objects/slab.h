@@ -2,7 +2,8 @@
  *
  * Slabs are divided among shards, one for each processor or so: a block freed on one processor
  * and handed out on another would bring its cache line along. A thread refills from the shard of
- * the processor it runs on; a block always returns to the shard that its slab belongs to.
+ * the processor it runs on, or from the first while a class has few slabs (bin.c); a block always
+ * returns to the shard that its slab belongs to.
  *
  * Locks: CLASS, one for each (shard, class). A slab's lists and counts belong to the lock of the
  * shard that its descriptor names. The name changes only under the old shard's lock, so whoever
@@ -79,6 +80,9 @@ void slab_totals_add_class(struct slab_totals *totals, unsigned object_class);
 
 /* Slabs of one block each that are handed out: 0 for the classes whose slabs hold several. */
 size_t slab_single_count(unsigned object_class);
+
+/* Whether a class has so few slabs that it is not worth others in each shard. */
+bool slab_count_is_small(unsigned object_class);
 
 /* Slabs of a class: most at a time, and how many there ever were. */
 size_t slab_peak_count(unsigned object_class);

@@ -3,6 +3,8 @@
 
 #include "pages/metadata.h"
 
+enum { FEW_SLABS = 8 }; /* of a class in all shards */
+
 struct shard slab_first_shard;
 _Atomic(struct shard *) slab_shards[SHARD_MAX] = {&slab_first_shard};
 
@@ -16,6 +18,10 @@ void slab_set_count_new(unsigned object_class) {
     size_t peak = load_relaxed(&level->peak);
     while (count > peak && !compare_exchange_relaxed(&level->peak, &peak, count)) {}
     add_relaxed(&level->total, 1);
+}
+
+bool slab_count_is_small(unsigned object_class) {
+    return load_relaxed(&slab_levels[object_class].count) < FEW_SLABS;
 }
 
 void slab_set_free(struct span *slab) {

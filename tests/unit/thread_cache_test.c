@@ -1,6 +1,9 @@
 #include "objects/thread_cache.h"
 
+#include <sched.h>
+
 #include "objects/allocate.h"
+#include "objects/bin.h"
 #include "objects/call_counts.h"
 #include "objects/heap.h"
 #include "objects/slab.h"
@@ -365,6 +368,59 @@ static void test_threads_leave_nothing(void **state) {
     assert_int_equal(unit_slices_in_use(), 0);
 }
 
+/* A bin that its head and its spare take turns in grows until the head alone is enough. */
+static void test_turns_make_bins_grow(void **state) {
+    (void)state;
+    enum { CAPACITY = 8, ROUNDS = 200, EACH = 12, MOST_EVENTS = 40 };
+    struct thread_cache *cache = fresh_cache();
+    unsigned object_class = size_class_of(512);
+    allocate_many(2 * CAPACITY, 512);
+    bin_flush(cache, object_class);
+    bin_set_capacity(cache, object_class, CAPACITY);
+    release_many(2 * CAPACITY);
+    assert_int_equal(cache->spare_count[object_class], CAPACITY);
+    uint32_t before = cache->slow_events;
+    for (int round = 0; round < ROUNDS; round++) {
+        allocate_many(EACH, 512);
+        release_many(EACH);
+    }
+    assert_true(cache->slow_events - before <= MOST_EVENTS);
+    assert_true(cache->capacity[object_class] >= EACH);
+    check_cache(cache);
+    thread_cache_flush(cache);
+}
+
+/* Processor 1 has a shard of its own, and its blocks come from there only if they are many. */
+static void use_shards(unsigned number) {
+    enum { LITTLE = 16, LARGE = 1024 };
+    cpu_set_t processor;
+    (void)number;
+    CPU_ZERO(&processor);
+    CPU_SET(1, &processor);
+    if (sched_setaffinity(0, sizeof processor, &processor) != 0) {
+        return; /* there is none */
+    }
+    release(allocate(LARGE));
+    slab_initialise(2);
+    allocate_many(LITTLE, LARGE);
+    for (int i = 0; i < LITTLE; i++) {
+        CHECK(load_relaxed(&span_of_block(blocks[i])->shard) == 0, "block %d is in a shard", i);
+    }
+    release_many(LITTLE);
+    allocate_many(BLOCKS, LARGE);
+    CHECK(load_relaxed(&span_of_block(blocks[BLOCKS - 1])->shard) == 1, "no shard is used");
+    release_many(BLOCKS);
+}
+
+static void test_few_slabs_share_a_shard(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    unit_run_threads(1, use_shards);
+    slab_initialise(1);
+    thread_cache_flush(cache);
+    assert_int_equal(slabs().slab_bytes, 0);
+}
+
 static void test_options_are_applied(void **state) {
     (void)state;
     struct thread_cache *cache = fresh_cache();
@@ -409,6 +465,8 @@ int main(void) {
         cmocka_unit_test(test_idle_blocks_go_back),
         cmocka_unit_test(test_flush),
         cmocka_unit_test(test_threads_leave_nothing),
+        cmocka_unit_test(test_turns_make_bins_grow),
+        cmocka_unit_test(test_few_slabs_share_a_shard),
         cmocka_unit_test(test_options_are_applied),
     };
     return cmocka_run_group_tests_name("thread cache", tests, NULL, NULL);
