@@ -11,12 +11,12 @@
 
 #include "base/compiler.h"
 
-enum { MAGAZINE_ROOM = 61 }; /* with all else, 512 bytes */
+enum { MAGAZINE_ROOM = 61 }; /* at most: with all else, 512 bytes */
 
 struct magazine {
     struct magazine *next;           /* (lock: HARDENED) in a list of a set's */
     uint32_t count;                  /* (owner) of blocks; while it is loaded the bin knows */
-    uint32_t room;                   /* (const) blocks that it may hold */
+    uint32_t room;                   /* (const) blocks that it may hold: no more are there */
     void *blocks[MAGAZINE_ROOM + 1]; /* (owner) from 1 on */
 };
 

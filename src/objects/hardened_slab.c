@@ -267,29 +267,40 @@ static PRIM_COLD bool keep_empty(struct hardened_set *set, struct hardened_slab 
     return true;
 }
 
+/* Some blocks of the set's, or none. */
+static unsigned take_from(struct hardened_set *set, void **blocks, unsigned wanted,
+                          uint64_t *random) {
+    unsigned taken = 0;
+    lock_acquire(&set->lock, LOCK_HARDENED);
+    struct hardened_slab *slab = set->partial ? set->partial : use_empty(set);
+    if (slab) {
+        if (slab->free_count == 0) {
+            open_more(slab);
+        }
+        while (taken < wanted && slab->free_count) {
+            taken += take_run(slab, blocks + taken, wanted - taken, random);
+        }
+        if (slab->free_count == 0 && slab->open_count == slab->count) {
+            remove_slab(set, slab);
+        }
+    }
+    lock_release(&set->lock, LOCK_HARDENED);
+    return taken;
+}
+
+/* The blocks of other shards go out before there is another slab. */
 unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wanted,
                             uint64_t *random) {
-    struct hardened_set *set = hardened_set_here(object_class);
-    unsigned taken = 0;
+    struct hardened_set *here = hardened_set_here(object_class);
     for (;;) {
-        lock_acquire(&set->lock, LOCK_HARDENED);
-        struct hardened_slab *slab = set->partial ? set->partial : use_empty(set);
-        if (slab) {
-            if (slab->free_count == 0) {
-                open_more(slab);
-            }
-            while (taken < wanted && slab->free_count) {
-                taken += take_run(slab, blocks + taken, wanted - taken, random);
-            }
-            if (slab->free_count == 0 && slab->open_count == slab->count) {
-                remove_slab(set, slab);
-            }
+        unsigned taken = take_from(here, blocks, wanted, random);
+        for (unsigned i = 0; i < SHARD_COUNT && !taken; i++) {
+            taken = take_from(&sets[i][object_class], blocks, wanted, random);
         }
-        lock_release(&set->lock, LOCK_HARDENED);
         if (taken) {
             return taken;
         }
-        slab = make_slab(set, object_class, random);
+        struct hardened_slab *slab = make_slab(here, object_class, random);
         if (!slab) {
             return 0;
         }
@@ -297,8 +308,8 @@ unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wante
     }
 }
 
-/* With the lock held: true if the slab is the caller's to end. One without used blocks stays while
- * it is the only one that has room. */
+/* With the lock held: true if the slab is the caller's to end. One slice without used blocks stays
+ * while it is the only one that has room. */
 static bool give_one(struct hardened_slab *slab, const void *block) {
     struct hardened_set *set = slab->set;
     bool was_full = slab->free_count == 0 && slab->open_count == slab->count;
@@ -308,7 +319,8 @@ static bool give_one(struct hardened_slab *slab, const void *block) {
     if (was_full) {
         insert(set, slab);
     }
-    if (slab->free_count < slab->open_count || (slab == set->partial && !slab->next)) {
+    bool is_only = slab == set->partial && !slab->next && slab_bytes(slab) == SLICE_SIZE;
+    if (slab->free_count < slab->open_count || is_only) {
         return false;
     }
     remove_slab(set, slab);

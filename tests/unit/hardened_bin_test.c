@@ -1,5 +1,7 @@
 #include "objects/hardened_bin.h"
 
+#include <sched.h>
+
 #include "objects/hardened_slab.h"
 #include "objects/heap.h"
 #include "os/memory.h"
@@ -114,6 +116,43 @@ static void test_exchange(void **state) {
     assert_true(unit_slices_in_use() < others + 20);
 }
 
+enum { PROCESSORS = 64, EACH = 4 };
+
+static size_t slices_more;
+
+/* Takes some blocks on each processor that there is, and so from each shard. */
+static void take_everywhere(unsigned number) {
+    (void)number;
+    void *blocks[PROCESSORS * EACH];
+    unsigned taken = 0;
+    cpu_set_t one;
+    assert_non_null(thread_cache_own());
+    size_t before = unit_slices_in_use();
+    for (int processor = 0; processor < PROCESSORS; processor++) {
+        CPU_ZERO(&one);
+        CPU_SET(processor, &one);
+        if (sched_setaffinity(0, sizeof one, &one) == 0) {
+            taken += hardened_slab_take(CLASS, blocks + taken, EACH, &own->random);
+        }
+    }
+    slices_more = unit_slices_in_use() - before;
+    hardened_slab_give(blocks, taken);
+}
+
+/* While a slab has free blocks no shard makes another one. */
+static void test_shards(void **state) {
+    (void)state;
+    static void *blocks[COUNT];
+    unsigned taken = 0;
+    while (taken < COUNT) {
+        taken += hardened_slab_take(CLASS, blocks + taken, COUNT - taken, &own->random);
+    }
+    hardened_slab_give(blocks, COUNT / 2);
+    unit_run_threads(1, take_everywhere);
+    assert_int_equal(slices_more, 0);
+    hardened_slab_give(blocks + COUNT / 2, COUNT / 2);
+}
+
 static unsigned guards_in(size_t bytes, unsigned object_class) {
     const struct hardened_slab *last = NULL;
     unsigned guards = 0;
@@ -143,9 +182,8 @@ static void test_guards(void **state) {
 int main(void) {
     heap_ensure();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_block_twice),
-        cmocka_unit_test(test_quarantine),
-        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_no_block_twice), cmocka_unit_test(test_quarantine),
+        cmocka_unit_test(test_exchange),       cmocka_unit_test(test_shards),
         cmocka_unit_test(test_guards),
     };
     return cmocka_run_group_tests_name("hardened_bin", tests, setup, NULL);
