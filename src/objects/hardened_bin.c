@@ -8,9 +8,9 @@
 #include "settings/options.h"
 
 enum {
-    SMALL_SIZE = 4096,             /* a block up to so much is small */
-    READY_SIZE = 16 * 1024,        /* bytes of small blocks that a magazine may hold ... */
-    READY_MEDIUM_SIZE = 64 * 1024, /* ... and of greater ones; two blocks at least */
+    SMALL_SIZE = 4096,              /* a block up to so much is small */
+    READY_SIZE = 32 * 1024,         /* bytes of small blocks that a magazine may hold ... */
+    READY_MEDIUM_SIZE = 256 * 1024, /* ... and of greater ones; two blocks at least */
     REFILL_MIN = 4,   /* blocks that a class in use gets first; then twice as many each time */
     CLEAR_UNITS = 4,  /* that free makes zero without a call */
     WINDOW = 8,       /* blocks that change places */

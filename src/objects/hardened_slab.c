@@ -22,7 +22,7 @@ enum {
     OPEN_SIZE = 4096,       /* bytes opened at a time */
     RUN_MAX = 16,           /* blocks taken by one throw */
     GIVE_MAX = 32,          /* blocks given back under one lock */
-    KEPT_DIVISOR = 64, /* such a part of a set's slabs may be kept without use, guards and all */
+    KEPT_DIVISOR = 8, /* such a part of a set's slabs may be kept without use, guards and all */
 };
 
 static struct hardened_set sets[SHARD_COUNT][CLASS_COUNT + 1];
