@@ -110,8 +110,11 @@ static void only_in_freed(void) { /* the one pointer lies in a block that is fre
 }
 
 static void only_in_mapping(void) { /* memory of one's own is nobody's root */
-    void **page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    *page = make(NULL);
+    enum {
+        SIZE = 1 << 20
+    }; /* its ends may touch a thread's data, whose surroundings are looked at */
+    void **words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    words[SIZE / 2 / sizeof *words] = make(NULL);
 }
 
 static void *hold_on_stack(void *argument) {
