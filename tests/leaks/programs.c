@@ -109,10 +109,10 @@ static void only_in_freed(void) { /* the one pointer lies in a block that is fre
     free(list);
 }
 
-static void only_in_mapping(void) { /* memory of one's own is nobody's root */
-    enum {
-        SIZE = 1 << 20
-    }; /* its ends may touch a thread's data, whose surroundings are looked at */
+/* Memory of one's own is nobody's root. Its ends may touch a thread's data, whose surroundings are
+ * looked at. */
+static void only_in_mapping(void) {
+    enum { SIZE = 1 << 20 };
     void **words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     words[SIZE / 2 / sizeof *words] = make(NULL);
 }
