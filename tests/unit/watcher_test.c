@@ -365,8 +365,8 @@ static void test_child_of_a_fork(void **state) {
     assert_int_equal(status, 0);
 }
 
-/* Registered while another thread is on its fast path: that one's calls are seen before long, and
- * its blocks of before are passed on. */
+/* Registered while another thread is on its fast path: that one's calls are seen as soon as a list
+ * of its blocks is used up or full, and its blocks of before are passed on. */
 static _Atomic bool is_started;
 static _Atomic unsigned seen_in_thread;
 
@@ -384,10 +384,10 @@ static struct watcher counter = {count_allocate,     record_reallocate, pass_rel
 
 static void *run_until_seen(void *unused) {
     (void)unused;
-    void *blocks[400];
-    for (unsigned round = 0; round < 1000000 && load_relaxed(&seen_in_thread) < 100; round++) {
+    static void *blocks[20000]; /* more than lists may hold */
+    for (unsigned round = 0; round < 20000 && load_relaxed(&seen_in_thread) < 100; round++) {
         for (unsigned i = 0; i < ARRAY_LENGTH(blocks); i++) {
-            blocks[i] = malloc(i);
+            blocks[i] = malloc(i % 400);
         }
         store_relaxed(&is_started, true);
         for (unsigned i = 0; i < ARRAY_LENGTH(blocks); i++) {
