@@ -18,7 +18,7 @@ enum {
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
     FIRST_PROBE = 16,         /* the count of the range that goes without, to see what is touched */
-    STALL_US = 16000,         /* a fault that takes longer is a stall */
+    STALL_US = 3000,          /* a fault that takes longer is a stall */
     FIRST_PAUSE = 8,          /* ranges without huge pages after the first stall */
     PAUSE_MAX = 1024,
 };
