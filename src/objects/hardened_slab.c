@@ -34,7 +34,8 @@ struct hardened_set *hardened_set_here(unsigned object_class) {
 }
 
 bool hardened_set_may_keep(const struct hardened_set *set, size_t bytes) {
-    return set->kept_bytes + bytes <= set->bytes / KEPT_DIVISOR && !limits_are_pressed();
+    size_t most = load_relaxed(&set->bytes) / KEPT_DIVISOR;
+    return set->kept_bytes + bytes <= most && !limits_are_pressed();
 }
 
 /* What most programs never touch of it costs address space only. */
@@ -184,7 +185,7 @@ static PRIM_COLD void begin_slab(struct hardened_slab *slab) {
     struct hardened_set *set = slab->set;
     lock_acquire(&set->lock, LOCK_HARDENED);
     insert(set, slab);
-    set->bytes += slab_bytes(slab);
+    add_relaxed(&set->bytes, slab_bytes(slab));
     lock_release(&set->lock, LOCK_HARDENED);
 }
 
@@ -258,7 +259,7 @@ static PRIM_COLD struct hardened_slab *use_empty(struct hardened_set *set) {
 static PRIM_COLD bool keep_empty(struct hardened_set *set, struct hardened_slab *slab) {
     size_t bytes = slab_bytes(slab);
     if (!hardened_set_may_keep(set, bytes)) {
-        set->bytes -= bytes;
+        subtract_relaxed(&set->bytes, bytes);
         return false;
     }
     set->kept_bytes += bytes;
@@ -295,7 +296,10 @@ unsigned hardened_slab_take(unsigned object_class, void **blocks, unsigned wante
     for (;;) {
         unsigned taken = take_from(here, blocks, wanted, random);
         for (unsigned i = 0; i < SHARD_COUNT && !taken; i++) {
-            taken = take_from(&sets[i][object_class], blocks, wanted, random);
+            struct hardened_set *set = &sets[i][object_class];
+            if (set != here && load_relaxed(&set->bytes)) {
+                taken = take_from(set, blocks, wanted, random);
+            }
         }
         if (taken) {
             return taken;
@@ -378,7 +382,7 @@ static void trim(struct hardened_set *set) {
     set->empty = NULL;
     for (struct hardened_slab *slab = emptied; slab; slab = slab->next) {
         set->kept_bytes -= slab_bytes(slab);
-        set->bytes -= slab_bytes(slab);
+        subtract_relaxed(&set->bytes, slab_bytes(slab));
     }
     lock_release(&set->lock, LOCK_HARDENED);
     end_slabs(emptied);

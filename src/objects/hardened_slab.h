@@ -45,7 +45,7 @@ struct hardened_set {
     struct hardened_slab *unused;  /* (lock: HARDENED) descriptors without a slab */
     struct magazine *full;         /* (lock: HARDENED) with blocks: hardened_depot.h */
     struct magazine *spent;        /* (lock: HARDENED) without */
-    size_t bytes;                  /* (lock: HARDENED) of all its slabs */
+    _Atomic size_t bytes;          /* (atomic: hint, written under the lock) of all its slabs */
     size_t kept_bytes;             /* (lock: HARDENED) of kept slabs and blocks in magazines */
 };
 
