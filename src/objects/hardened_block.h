@@ -8,10 +8,15 @@
 /* Ends the program, unless the user wants to hear only. */
 void hardened_complain(const char *what, const char *call, const void *block);
 
+/* Whether a block's first unit is all zero, as free leaves it. */
+PRIM_INLINE bool hardened_is_zero(const void *block) {
+    const uint64_t *words = block;
+    return PRIM_LIKELY((words[0] | words[1]) == 0);
+}
+
 /* Whether nobody has written to the block since it was freed. */
 PRIM_INLINE bool hardened_is_untouched(const void *block) {
-    const uint64_t *words = block;
-    return PRIM_LIKELY((words[0] | words[1]) == 0) || options.zero_max < HARDENED_UNIT;
+    return hardened_is_zero(block) || options.zero_max < HARDENED_UNIT;
 }
 
 /* The block is the program's. */

@@ -5,8 +5,8 @@
 #include "pages/metadata.h"
 
 struct magazine *hardened_depot_make(uint32_t room) {
-    size_t size = offsetof(struct magazine, blocks) + (room + 1) * sizeof(void *);
-    struct magazine *magazine = metadata_allocate(size, PRIM_CACHE_LINE);
+    struct magazine *magazine = metadata_allocate(
+        sizeof *magazine + (room + 1) * sizeof magazine->blocks[0], PRIM_CACHE_LINE);
     if (magazine) {
         magazine->room = room;
     }

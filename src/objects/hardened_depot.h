@@ -14,10 +14,10 @@
 enum { MAGAZINE_ROOM = 125 }; /* at most: with all else, 1 KiB */
 
 struct magazine {
-    struct magazine *next;           /* (lock: HARDENED) in a list of a set's */
-    uint32_t count;                  /* (owner) of blocks; while it is loaded the bin knows */
-    uint32_t room;                   /* (const) blocks that it may hold: no more are there */
-    void *blocks[MAGAZINE_ROOM + 1]; /* (owner) from 1 on */
+    struct magazine *next; /* (lock: HARDENED) in a list of a set's */
+    uint32_t count;        /* (owner) of blocks; while it is loaded the bin knows */
+    uint32_t room;         /* (const) blocks that it may hold */
+    void *blocks[];        /* (owner) from 1 on */
 };
 
 /* An empty one; NULL without memory. */
