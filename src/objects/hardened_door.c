@@ -23,13 +23,12 @@ static PRIM_NOINLINE void *malloc_again(size_t size, struct hardened_cache *own,
 PRIM_INLINE void *take(size_t size, struct hardened_cache *own, unsigned object_class) {
     struct hardened_bin *bin = &own->bins[object_class];
     PRIM_FORGET(bin);
-    void **top = bin->top;
-    const uint64_t *words = *top;
-    if (PRIM_UNLIKELY(words[0] | words[1])) {
+    void *block = *bin->top;
+    if (!hardened_is_zero(block)) {
         return malloc_again(size, own, object_class);
     }
     hardened_bin_pop(bin);
-    return hardened_begin((void *)words, object_class);
+    return hardened_begin(block, object_class);
 }
 
 static PRIM_NOINLINE void *malloc_other(size_t size, struct hardened_cache *own) {
@@ -38,7 +37,7 @@ static PRIM_NOINLINE void *malloc_other(size_t size, struct hardened_cache *own)
 }
 
 void *hardened_malloc(size_t size, struct hardened_cache *own, const struct thread_cache *cache) {
-    return PRIM_LIKELY(size <= load_relaxed(&sampler_passed_size_max))
+    return PRIM_LIKELY(size < load_relaxed(&sampler_size_min))
                ? take(size, own, cache->class_of[size])
                : malloc_other(size, own);
 }

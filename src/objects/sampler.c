@@ -11,7 +11,7 @@
 
 _Atomic unsigned sampler_round;
 _Atomic size_t sampler_size_max;
-_Atomic size_t sampler_passed_size_max = SMALL_SIZE_MAX;
+_Atomic size_t sampler_size_min = SMALL_SIZE_MAX + 1;
 
 static _Atomic(struct sampler_user *) users[SAMPLER_USERS_MAX]; /* (atomic: sampler) */
 static _Atomic unsigned user_count;         /* (atomic: hint) behind the last user */
@@ -307,7 +307,7 @@ static PRIM_COLD void change(struct sampler_user *user, size_t interval) {
     sum_up_users();
     if (add_relaxed(&sampler_round, 2) == 0) {
         add_relaxed(&sampler_round, 1);
-        store_relaxed(&sampler_passed_size_max, 0);
+        store_relaxed(&sampler_size_min, 0);
     }
     thread_cache_poke();
 }

@@ -82,9 +82,9 @@ PRIM_INLINE bool sampler_was_started(void) {
     return PRIM_UNLIKELY(load_relaxed(&sampler_round) != 0);
 }
 
-/* Blocks up to this size need not be counted by a thread of a hardened heap: SMALL_SIZE_MAX until
- * somebody starts, then 0 for good. */
-extern PRIM_HIDDEN _Atomic size_t sampler_passed_size_max; /* (atomic: hint) */
+/* Blocks of less than this size need not be counted by a thread of a hardened heap: all small ones
+ * until somebody starts, then none for good. */
+extern PRIM_HIDDEN _Atomic size_t sampler_size_min; /* (atomic: hint) */
 
 /* Begins or changes the interval; not before the heap is ready. False without memory, or when
  * there are too many users. */
