@@ -5,24 +5,21 @@
 #include "settings/options.h"
 
 enum {
-    CAPACITY_START_SIZE = 1024,        /* bytes a bin may hold at first */
-    CAPACITY_START_MAX = 16,           /* blocks */
-    CAPACITY_SMALL_SIZE = 16 * 1024,   /* bytes a bin of small blocks may grow to */
-    CAPACITY_FEW_SIZE = 64 * 1024,     /* the same while all bins together hold no more than ... */
-    FEW_BINS_SIZE = 128 * 1024,        /* ... this: a program of few sizes */
-    CAPACITY_PAGES_SIZE = 64 * 1024,   /* bytes a bin of blocks of a few pages may grow to */
-    CAPACITY_MEDIUM_SIZE = 256 * 1024, /* the same for greater blocks */
-    CAPACITY_MAX = 1024,               /* blocks a bin may grow to */
+    CAPACITY_START_SIZE = 1024,       /* bytes a bin may hold at first */
+    CAPACITY_START_MAX = 16,          /* blocks */
+    CAPACITY_SMALL_SIZE = 16 * 1024,  /* bytes a bin of small blocks may grow to */
+    CAPACITY_FEW_SIZE = 64 * 1024,    /* the same while all bins together hold no more than ... */
+    FEW_BINS_SIZE = 128 * 1024,       /* ... this: a program of few sizes */
+    CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
+    CAPACITY_PAGES_SIZE = 256 * 1024, /* ... and bytes that a bin of them may grow to */
+    CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
 };
 
 /* The greater the blocks, the more a refill costs, and the fewer of them a bin has. */
 static size_t capacity_size(const struct thread_cache *cache, size_t size) {
-    enum { FEW_PAGES_SIZE = 8 * 1024, PAGES_SIZE = 16 * 1024 };
-    if (size > PAGES_SIZE) {
-        return CAPACITY_MEDIUM_SIZE;
-    }
     if (size > REFILL_GROWTH_SIZE) {
-        return size > FEW_PAGES_SIZE ? CAPACITY_PAGES_SIZE * 2 : CAPACITY_PAGES_SIZE;
+        size_t rounded = (size_t)2 << bits_highest(size - 1);
+        return bits_min(rounded * CAPACITY_PAGES_COUNT, CAPACITY_PAGES_SIZE);
     }
     size_t bytes = cache->capacity_bytes < FEW_BINS_SIZE ? CAPACITY_FEW_SIZE : CAPACITY_SMALL_SIZE;
     /* When sampling, half of the blocks are in the bin that malloc takes from. */

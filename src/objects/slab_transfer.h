@@ -8,9 +8,9 @@
  * The lists of a class in a shard are a stack, linked through the second word of each list's first
  * block, whose upper bits tell how many blocks there are. Blocks of 8 bytes have none.
  *
- * What nobody needed between two visits goes back to the slabs, a little by each
- * call; visits ride on the program's slow events, in turns over all sets. So a class that a program
- * has done with does not keep slabs from others. */
+ * What nobody needed between two visits goes back to the slabs, a little by each call; visits ride
+ * on the program's slow events, in turns over all sets. So a class that a program has done with
+ * does not keep slabs from others. */
 #ifndef PRIM_OBJECTS_SLAB_TRANSFER_H
 #define PRIM_OBJECTS_SLAB_TRANSFER_H
 
