@@ -6,7 +6,7 @@
 
 enum { STRIPE_COUNT = 16 };
 
-static struct stripe {
+static PRIM_FAR struct stripe {
     _Alignas(PRIM_CACHE_LINE) _Atomic uint64_t reallocations; /* (atomic: counter) */
     struct {
         _Atomic uint64_t allocations;     /* (atomic: counter) */
@@ -15,7 +15,7 @@ static struct stripe {
     } classes[BIN_COUNT];
 } stripes[STRIPE_COUNT];
 
-static struct {
+static PRIM_FAR struct {
     _Atomic int64_t live; /* (atomic: counter) */
     _Atomic int64_t peak; /* (atomic: counter) never falls */
 } levels[BIN_COUNT];

@@ -25,9 +25,9 @@ enum {
     KEPT_DIVISOR = 8, /* such a part of a set's slabs may be kept without use, guards and all */
 };
 
-static struct hardened_set sets[SHARD_COUNT][CLASS_COUNT + 1];
+static PRIM_FAR struct hardened_set sets[SHARD_COUNT][CLASS_COUNT + 1];
 
-_Atomic(struct hardened_states *) hardened_states[CHUNK_COUNT];
+PRIM_FAR _Atomic(struct hardened_states *) hardened_states[CHUNK_COUNT];
 
 struct hardened_set *hardened_set_here(unsigned object_class) {
     return &sets[thread_cache_shard() % SHARD_COUNT][object_class];

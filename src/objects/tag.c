@@ -10,7 +10,7 @@
 
 _Atomic bool tag_was_used;
 
-static _Atomic(struct arena *) tags[TAG_COUNT_MAX]; /* (atomic: tag) */
+static PRIM_FAR _Atomic(struct arena *) tags[TAG_COUNT_MAX]; /* (atomic: tag) */
 
 static bool has_name(const struct arena *arena, const char *name) {
     return strncmp(arena->name, name, ARENA_NAME_SIZE - 1) == 0; /* a tag's never changes */

@@ -30,7 +30,7 @@ enum {
     PURGE_INTERVAL = 256,    /* slow events between looks at the clock; a power of two */
 };
 
-PRIM_FAR struct thread_cache_none thread_cache_none;
+struct thread_cache_none thread_cache_none;
 
 PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible = &thread_cache_none.cache;
 

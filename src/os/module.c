@@ -29,12 +29,13 @@ typedef Elf64_Phdr program_header;
 
 enum { PATHS_SIZE = 64 << 10, LOCK_PATIENCE = 1000, PAGE_LEAST = 4096, NOTE_BUILD_ID = 3 };
 
-static struct module modules[MODULES_MAX + 1]; /* (const below known_count) the first is unused */
-static _Atomic unsigned known_count;           /* (atomic: modules) entries that are complete */
-static _Atomic unsigned writer;                /* (atomic: writer) 1: somebody adds an entry */
-static char paths[PATHS_SIZE];                 /* (lock: writer) names, terminated */
-static size_t paths_used;                      /* (lock: writer) */
-static bool is_starting;                       /* (lock: writer) what is found now is permanent */
+static PRIM_FAR struct module
+    modules[MODULES_MAX + 1];           /* (const below known_count) the first is unused */
+static _Atomic unsigned known_count;    /* (atomic: modules) entries that are complete */
+static _Atomic unsigned writer;         /* (atomic: writer) 1: somebody adds an entry */
+static PRIM_FAR char paths[PATHS_SIZE]; /* (lock: writer) names, terminated */
+static size_t paths_used;               /* (lock: writer) */
+static bool is_starting;                /* (lock: writer) what is found now is permanent */
 
 unsigned module_count(void) {
     return load_acquire(&known_count); /* order pair: modules */

@@ -15,8 +15,8 @@ enum {
 _Atomic uint64_t returned_needed_bytes;
 _Atomic bool returned_is_any;
 
-static _Atomic uint16_t returned_at[PLACE_COUNT]; /* (atomic: hint) ticks; 0: never */
-static _Atomic uint16_t returned_last;            /* (atomic: hint) the last one of all */
+static PRIM_FAR _Atomic uint16_t returned_at[PLACE_COUNT]; /* (atomic: hint) ticks; 0: never */
+static _Atomic uint16_t returned_last;                     /* (atomic: hint) the last one of all */
 
 static uint16_t tick_now(void) {
     uint16_t tick = (uint16_t)(machine_clock_ms() / TICK_MS);

@@ -49,7 +49,8 @@ enum { PATH_SIZE_MAX = 1024, TEXTS_SIZE = 4 * PATH_SIZE_MAX };
 
 _Atomic uint8_t option_sources[OPTION_COUNT];
 
-static char texts[TEXTS_SIZE]; /* copies of the values of TEXT options, terminated, as they came */
+static PRIM_FAR char
+    texts[TEXTS_SIZE]; /* copies of the values of TEXT options, terminated, as they came */
 static size_t texts_used;
 
 static const char *next_text(const char *text) {

@@ -187,7 +187,7 @@ static void print_neighbours(struct print *out, const struct check_record *recor
 }
 
 void check_report(const struct check_finding *finding, const char *occasion) {
-    static char screen[SCREEN_SIZE]; /* (lock: CHECKS) */
+    static PRIM_FAR char screen[SCREEN_SIZE]; /* (lock: CHECKS) */
     struct print out = print_to(screen, sizeof screen);
     print_text(&out, "primalloc: ");
     print_text(&out, sentence_of(finding->fault));

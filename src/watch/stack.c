@@ -41,7 +41,7 @@ struct slot {
     _Atomic uint64_t rule; /* (atomic: hint) */
 };
 
-static struct slot slots[SLOT_COUNT];
+static PRIM_FAR struct slot slots[SLOT_COUNT];
 
 /* The way out of this library that a walk has taken once, from where it begins: frames of our own
  * are the same few again and again. */
@@ -58,10 +58,10 @@ struct route {
     uint32_t cfa;                           /* of the outermost frame */
 };
 
-static struct route routes[ROUTES_MAX];  /* (const below route_count) */
-static _Atomic unsigned route_count;     /* (atomic: routes) */
-static _Atomic unsigned route_writer;    /* (atomic: route writer) 1: somebody adds one */
-static _Atomic unsigned route_last_used; /* (atomic: hint) */
+static PRIM_FAR struct route routes[ROUTES_MAX]; /* (const below route_count) */
+static _Atomic unsigned route_count;             /* (atomic: routes) */
+static _Atomic unsigned route_writer;            /* (atomic: route writer) 1: somebody adds one */
+static _Atomic unsigned route_last_used;         /* (atomic: hint) */
 
 struct walk {
     struct registers registers;

@@ -18,8 +18,8 @@ struct entry {
 };
 
 /* What a thread was last called: its mark in the upper bits, label and uses in the lower ones. */
-static _Atomic uint64_t known[KNOWN_COUNT];     /* (atomic: hint) */
-static struct entry entries[THREAD_LABELS_MAX]; /* the first is unused */
+static PRIM_FAR _Atomic uint64_t known[KNOWN_COUNT];     /* (atomic: hint) */
+static PRIM_FAR struct entry entries[THREAD_LABELS_MAX]; /* the first is unused */
 
 unsigned thread_label(void) {
     char name[THREAD_NAME_SIZE];
