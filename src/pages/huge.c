@@ -153,7 +153,7 @@ static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end
 void huge_consider_small(const struct span *span, uintptr_t clean_end) {
     uintptr_t start = bits_round_up(span->address, HUGE_SIZE);
     if (PRIM_UNLIKELY(start < span_end(span)) && start + HUGE_SIZE <= clean_end &&
-        options.thp == THP_AUTO &&
+        options.thp == THP_AUTO && option_now(hard_limit) == 0 &&
         load_relaxed(&page_heap.mapped_slices) >= HEAP_MIN / SLICE_SIZE) {
         consider(&of_small, start, start + HUGE_SIZE);
     }

@@ -5,7 +5,8 @@
  *   for whole blocks of 2 MiB without any page yet,
  *   when the range considered before, of the same kind (slabs and the like, or large blocks), has
  *   become dense by now: nearly all of its pages are resident,
- *   for slabs and the like, in a heap that is not small,
+ *   for slabs and the like, in a heap that is not small and has no hard limit (which counts what is
+ *   in use, not what is resident with it),
  *   and while the kernel hands them out quickly: a slow fault is followed by a time without.
  * At most the block that is being filled is wasted, for each kind. thp=always asks for all of the
  * heap and thp=never for none. Where the system's own setting is "always", auto and never forbid

@@ -112,6 +112,18 @@ static void test_small_spans(void **state) {
     assert_true(huge_waste_bytes() <= 2 * HUGE_SIZE);
 }
 
+/* All of a huge page would be resident, where the limit counts the part that is in use. */
+static void test_hard_limit_is_kept(void **state) {
+    (void)state;
+    size_t before = load_relaxed(&huge_asked_bytes);
+    options.hard_limit = (uint64_t)1 << 40;
+    for (int i = 0; i < 16 * BLOCK; i++) {
+        touch(take(1));
+    }
+    options.hard_limit = 0;
+    assert_int_equal(load_relaxed(&huge_asked_bytes), before);
+}
+
 static void test_never(void **state) {
     (void)state;
     size_t before = load_relaxed(&huge_asked_bytes);
@@ -150,6 +162,7 @@ int main(void) {
         cmocka_unit_test(test_dense_use_earns_them),
         cmocka_unit_test(test_sparse_use_does_not),
         cmocka_unit_test(test_small_spans),
+        cmocka_unit_test(test_hard_limit_is_kept),
         cmocka_unit_test(test_never),
         cmocka_unit_test(test_empty_pool_is_reported_once),
     };
