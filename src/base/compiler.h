@@ -46,6 +46,17 @@
 #define PRIM_IN_RESULT(variable) PRIM_FORGET(variable)
 #endif
 
+/* Whether a word of memory is 0 or less; GCC would fetch it first, in an instruction of its own. */
+PRIM_INLINE bool compiler_is_spent(const int32_t *word) {
+#if defined(__x86_64__)
+    bool is_spent;
+    __asm__("cmpl $0, %1" : "=@ccle"(is_spent) : "m"(*word));
+    return is_spent;
+#else
+    return *word <= 0;
+#endif
+}
+
 /* User addresses have at most this many bits: x86-64 gives 47, aarch64 48 (39 on small kernels). */
 #if defined(__aarch64__)
 #define PRIM_ADDRESS_BITS 48

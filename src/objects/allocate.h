@@ -1,7 +1,7 @@
 /* allocate.h - read this first: the whole of malloc and free for small blocks.
  *
- * malloc(24): its size class stands in a table of bytes in the thread's cache; the class's bin is
- * a list; pop its head. free(p): the byte map tells p's class; push p on that bin, whoever's slab
+ * malloc(24): its size class stands in a table of bytes; the class's bin in the thread's cache
+ * is a list; pop its head. free(p): the byte map tells p's class; push p on that bin, whoever's slab
  * it came from. No atomics, no locks, no page metadata, and one rare branch each:
  *
  *   malloc leaves it when the bin is empty, which is also how a thread without a cache, a class
@@ -34,7 +34,7 @@ PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *greater, allocate_
         return greater(size);
     }
     struct thread_cache *cache = thread_cache_visible;
-    unsigned object_class = cache->class_of[size];
+    unsigned object_class = load_relaxed(&thread_cache_bins[size]);
     void *block = cache->head[object_class];
     PRIM_IN_RESULT(block);
     if (PRIM_UNLIKELY(!block)) {
@@ -68,7 +68,7 @@ PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
 PRIM_INLINE bool release_to_cache(void *block) {
     struct thread_cache *cache = thread_cache_visible;
     size_t object_class = address_map_class(block);
-    if (PRIM_UNLIKELY(cache->room[object_class] <= 0)) {
+    if (PRIM_UNLIKELY(compiler_is_spent(&cache->room[object_class]))) {
         return false;
     }
     PRIM_FORGET(object_class);

@@ -51,7 +51,7 @@ static PRIM_COLD void *malloc_wished(size_t size, const void *caller) {
 PRIM_NOINLINE void *front_malloc(size_t size) {
     struct hardened_cache *hardened = hardened_here();
     if (hardened) {
-        return hardened_malloc(size, hardened, thread_cache_visible);
+        return hardened_malloc(size, hardened);
     }
     if (PRIM_UNLIKELY(watcher_is_any())) {
         return allocate_watched(size, 0, CALL_MALLOC, __builtin_return_address(0));
@@ -95,7 +95,7 @@ PRIM_NOINLINE void *front_calloc(size_t size) {
 
 void *front_allocate(size_t size, size_t alignment, enum call call, const void *caller) {
     if (alignment == 0 && hardened_here()) {
-        return hardened_malloc(size, hardened_here(), thread_cache_visible);
+        return hardened_malloc(size, hardened_here());
     }
     if (PRIM_UNLIKELY(watcher_is_any())) {
         return allocate_watched(size, alignment, call, caller);

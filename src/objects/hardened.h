@@ -26,7 +26,7 @@ PRIM_INLINE struct hardened_cache *hardened_here(void) {
 }
 
 /* Where there are arrays: any size, any pointer. Reached in a jump, by what the program called. */
-void *hardened_malloc(size_t size, struct hardened_cache *own, const struct thread_cache *cache);
+void *hardened_malloc(size_t size, struct hardened_cache *own);
 void hardened_free(void *block, struct hardened_cache *own);
 
 /* A block of the class, or NULL without memory. The cache may be NULL. */

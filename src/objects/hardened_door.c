@@ -36,9 +36,9 @@ static PRIM_NOINLINE void *malloc_other(size_t size, struct hardened_cache *own)
                                                              : allocate_slower(size);
 }
 
-void *hardened_malloc(size_t size, struct hardened_cache *own, const struct thread_cache *cache) {
+void *hardened_malloc(size_t size, struct hardened_cache *own) {
     return PRIM_LIKELY(size < load_relaxed(&sampler_size_min))
-               ? take(size, own, cache->class_of[size])
+               ? take(size, own, load_relaxed(&thread_cache_bins[size]))
                : malloc_other(size, own);
 }
 

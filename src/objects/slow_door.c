@@ -130,12 +130,9 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
     return block;
 }
 
-/* A small size's class is the thread's own choice, where it has a cache. */
 static void *allocate_small(size_t size) {
     heap_ensure();
-    struct thread_cache *cache = thread_cache_own();
-    unsigned object_class =
-        cache ? thread_sampler_class(cache->class_of[size]) : size_class_of(bits_max(size, 16));
+    unsigned object_class = thread_sampler_class(load_relaxed(&thread_cache_bins[size]));
     return allocate_from_class(object_class, size, 0);
 }
 
@@ -222,7 +219,7 @@ PRIM_NOINLINE void *allocate_slower(size_t size) {
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {
     if (hardened_here()) {
-        return hardened_malloc(size, hardened_here(), thread_cache_visible);
+        return hardened_malloc(size, hardened_here());
     }
     return size <= SMALL_SIZE_MAX ? allocate_slower(size)
                                   : allocate_medium_or(size, allocate_slower);

@@ -51,7 +51,10 @@ static struct {
     unsigned total;              /* (lock: CACHES) threads that ever had one */
     pthread_key_t key;           /* (const after initialisation) its destructor ends us */
     bool has_key;                /* (const after initialisation) */
+    _Atomic bool is_young;       /* (atomic: hint) the table knows powers of two only */
 } caches;
+
+_Atomic uint8_t thread_cache_bins[SMALL_TABLE_SIZE];
 
 /* Bytes that the capacities of one thread may add up to: half of what it may hold, because a bin
  * holds its capacity twice, in head and spare. One of many has to earn it: most sleep, and what a
@@ -109,7 +112,8 @@ static bool collect_bin(struct thread_cache *cache, unsigned object_class) {
     return is_quick;
 }
 
-static unsigned class_for_table(size_t size, bool is_young) {
+static unsigned class_for_table(size_t size) {
+    bool is_young = load_relaxed(&caches.is_young);
     if (is_young && size > 16) {
         size = (size_t)1 << (bits_highest(size - 1) + 1);
     }
@@ -118,24 +122,37 @@ static unsigned class_for_table(size_t size, bool is_young) {
     return object_class == CLASS_OF_8 && is_wide ? CLASS_OF_16 : object_class;
 }
 
-/* All sizes of a class are alike, to a young process too: its powers of two are classes. */
-PRIM_COLD void thread_cache_fill_table(struct thread_cache *cache) {
-    unsigned first_bin = cache->is_sampling ? BIN_COUNT : 0;
-    size_t size = 0;
+PRIM_COLD void thread_cache_set_medium(struct thread_cache *cache) {
     cache->medium_size_max = cache->is_sampling ? SMALL_SIZE_MAX : MEDIUM_SIZE_MAX;
     cache->counted_size_max = cache->is_sampling ? MEDIUM_SIZE_MAX : 0;
+}
+
+/* With the lock held. All sizes of a class are alike, to a young process too: its powers of two are
+ * classes. Of a second bin that is empty a thread learns at the slow door that it is to sample. */
+static PRIM_COLD void fill_table(void) {
+    unsigned first_bin = load_relaxed(&sampler_size_max) && !hardened_is_on() ? BIN_COUNT : 0;
+    size_t size = 0;
     for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
-        size_t largest = size_classes[object_class].size;
-        unsigned bin = first_bin + class_for_table(largest, cache->is_young);
-        memset(cache->class_of + size, (int)bin, largest + 1 - size);
-        size = largest + 1;
+        unsigned bin = first_bin + class_for_table(size_classes[object_class].size);
+        for (; size <= size_classes[object_class].size; size++) {
+            store_relaxed(&thread_cache_bins[size], (uint8_t)bin);
+        }
+    }
+}
+
+/* With the lock held: the process is no longer young. */
+static PRIM_COLD void age(void) {
+    if (load_relaxed(&caches.is_young)) {
+        store_relaxed(&caches.is_young, false);
+        fill_table();
     }
 }
 
 static PRIM_COLD void collect(struct thread_cache *cache) {
-    if (PRIM_UNLIKELY(cache->is_young)) {
-        cache->is_young = false;
-        thread_cache_fill_table(cache);
+    if (PRIM_UNLIKELY(load_relaxed(&caches.is_young))) {
+        lock_acquire(&caches.lock, LOCK_CACHES);
+        age();
+        lock_release(&caches.lock, LOCK_CACHES);
     }
     unsigned visits = 0;
     for (unsigned step = 0; step < BIN_COUNT && visits < COLLECT_CLASSES; step++) {
@@ -299,11 +316,10 @@ static struct thread_cache *new_cache(void) {
     struct thread_cache *cache = &first;
     if (first_is_taken) {
         cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
+        age();
     }
     if (cache) {
-        cache->is_young =
-            !first_is_taken && !threshold_is_large(MEDIUM_SIZE_MAX) && !hardened_is_on();
-        thread_cache_fill_table(cache);
+        thread_cache_set_medium(cache);
     }
     first_is_taken = true;
     return cache;
@@ -385,19 +401,24 @@ static void end_thread(void *value) {
 
 void thread_cache_initialise(void) {
     caches.has_key = pthread_key_create(&caches.key, end_thread) == 0;
+    store_relaxed(&caches.is_young, true);
+    fill_table();
 }
 
 PRIM_COLD void thread_cache_apply_options(void) {
+    bool tells_sizes_apart = threshold_is_large(MEDIUM_SIZE_MAX) || hardened_is_on();
     thread_cache_nest();
     if (load_relaxed(&caches.count) > 1) {
         slab_initialise((unsigned)option_now(shards));
     }
-    if (own_cache > NO_CACHE_LAST) {
-        if (threshold_is_large(MEDIUM_SIZE_MAX) || hardened_is_on()) {
-            own_cache->is_young = false; /* tells no small sizes apart, as the threshold does */
-            thread_cache_flush(own_cache);
-        }
-        thread_cache_fill_table(own_cache);
+    lock_acquire(&caches.lock, LOCK_CACHES);
+    if (tells_sizes_apart) { /* a young process does not */
+        store_relaxed(&caches.is_young, false);
+    }
+    fill_table();
+    lock_release(&caches.lock, LOCK_CACHES);
+    if (own_cache > NO_CACHE_LAST && tells_sizes_apart) {
+        thread_cache_flush(own_cache);
     }
     thread_cache_leave();
 }
@@ -430,19 +451,15 @@ PRIM_COLD void thread_cache_totals_add(struct thread_cache_totals *totals) {
     lock_release(&caches.lock, LOCK_CACHES);
 }
 
-/* Bytes of another thread's table: whatever of them it reads when, it finds a bin of the right
- * class. A second bin that is empty sends it to the slow door, where it learns the rest. */
+/* A word of another thread's. */
 static PRIM_UNWATCHED void poke(volatile struct thread_cache *cache) {
-    for (size_t size = 0; size < SMALL_TABLE_SIZE; size++) {
-        unsigned bin = cache->class_of[size];
-        cache->class_of[size] = (uint8_t)(bin < BIN_COUNT ? bin + BIN_COUNT : bin);
-    }
     cache->medium_size_max = SMALL_SIZE_MAX;
 }
 
 PRIM_COLD void thread_cache_poke(void) {
     thread_cache_nest();
     lock_acquire(&caches.lock, LOCK_CACHES);
+    fill_table();
     for (struct thread_cache *cache = caches.active; cache; cache = cache->next) {
         poke(cache);
     }

@@ -15,9 +15,12 @@
  * empty cache, by so many words as it is deep inside: a signal handler's call then leaves the fast
  * path, too, and sees that it must touch nothing (reserve.h).
  *
- * Every class in use costs a page at least, and most processes are tiny. So the process's first
- * cache is young to begin with: its table rounds small sizes up to powers of two. The first
- * collection, after some dozens of slow events, ends that.
+ * Which bin malloc of a small size pops from stands in one table for all threads, which is written
+ * while they read it: whatever of it one reads when, it finds a bin of blocks that are large enough.
+ *
+ * Every class in use costs a page at least, and most processes are tiny. So a process is young to
+ * begin with: the table rounds small sizes up to powers of two. The first collection, after some
+ * dozens of slow events, ends that, or a second thread.
  *
  * While allocations are sampled (thread_sampler.h) malloc of small sizes pops from second bins,
  * which free knows nothing of, and which the invariant above does not hold for.
@@ -45,17 +48,15 @@ struct thread_sampler;
 struct hardened_cache;
 
 struct thread_cache {
-    void *head[HEAD_COUNT];             /* (owner) free blocks, linked through their first word */
-    int32_t room[HEAD_COUNT];           /* (owner) blocks that fit before the bin is full */
-    size_t medium_size_max;             /* (owner) malloc pops blocks up to this size ... */
-    size_t counted_size_max;            /* (owner) ... and counts them up to this, while sampling */
-    uint8_t class_of[SMALL_TABLE_SIZE]; /* (owner) bin of each small size */
-    bool is_young;                      /* (owner) class_of knows powers of two only */
-    bool is_sampling;                   /* (owner) class_of names the second bins */
-    unsigned sampler_round;             /* (owner) the one that it was last set up for */
-    struct thread_sampler *sampler;     /* (owner) NULL until the thread first samples */
-    struct hardened_cache *hardened;    /* (owner) NULL unless options.hardened */
-    uint8_t marks;                      /* (owner) one bit a rank of watchers: it is inside */
+    void *head[HEAD_COUNT];          /* (owner) free blocks, linked through their first word */
+    int32_t room[HEAD_COUNT];        /* (owner) blocks that fit before the bin is full */
+    size_t medium_size_max;          /* (owner) malloc pops blocks up to this size ... */
+    size_t counted_size_max;         /* (owner) ... and counts them up to this, while sampling */
+    bool is_sampling;                /* (owner) the second bins are in use */
+    uint8_t marks;                   /* (owner) one bit a rank of watchers: it is inside */
+    unsigned sampler_round;          /* (owner) the one that it was last set up for */
+    struct thread_sampler *sampler;  /* (owner) NULL until the thread first samples */
+    struct hardened_cache *hardened; /* (owner) NULL unless options.hardened */
 
     uint32_t medium_left[MEDIUM_CLASSES]; /* (owner) blocks that go out unsampled */
 
@@ -83,6 +84,9 @@ struct thread_cache_none {
     uint64_t depths[32];
 };
 extern PRIM_HIDDEN struct thread_cache_none thread_cache_none; /* (const) all zero */
+
+extern PRIM_HIDDEN _Atomic uint8_t thread_cache_bins
+    [SMALL_TABLE_SIZE]; /* (atomic: bin) of each small size; written under CACHES */
 
 /* What the fast paths use: the thread's cache, or the empty one. One word of static TLS. */
 extern PRIM_HIDDEN PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible;
@@ -148,8 +152,8 @@ void thread_cache_initialise(void);
 /* Lets all threads know soon that the sampler's users have changed. */
 void thread_cache_poke(void);
 
-/* Makes class_of anew. */
-void thread_cache_fill_table(struct thread_cache *cache);
+/* Leaves the medium sizes to malloc, or to who counts them, as the thread is sampling or not. */
+void thread_cache_set_medium(struct thread_cache *cache);
 
 /* Bytes that the capacities of one thread may add up to. */
 size_t thread_cache_budget(const struct thread_cache *cache);

@@ -129,7 +129,7 @@ static PRIM_COLD void adopt(struct thread_cache *cache, unsigned round) {
     if (cache->is_sampling) {
         forget_draws(cache);
     }
-    thread_cache_fill_table(cache);
+    thread_cache_set_medium(cache);
 }
 
 void thread_sampler_adopt(struct thread_cache *cache) {
@@ -359,8 +359,8 @@ PRIM_INLINE void *begin_list(struct thread_cache *cache, unsigned object_class, 
 }
 
 static PRIM_NOINLINE void *exchange_other(struct thread_cache *cache, size_t size) {
-    unsigned bin = cache->class_of[size];
-    unsigned object_class = bin - BIN_COUNT;
+    unsigned object_class = thread_sampler_class(load_relaxed(&thread_cache_bins[size]));
+    unsigned bin = object_class + BIN_COUNT;
     struct counted *counted = &cache->sampler->counted[object_class];
     if (cache->head[bin] || is_disturbed(cache)) {
         return allocate_slowest(size);
@@ -389,8 +389,8 @@ PRIM_NOINLINE void *thread_sampler_exchange(struct thread_cache *cache, size_t s
     if (size > SMALL_SIZE_MAX) {
         return allocate_slowest(size);
     }
-    unsigned bin = cache->class_of[size];
-    unsigned object_class = bin - BIN_COUNT;
+    unsigned object_class = thread_sampler_class(load_relaxed(&thread_cache_bins[size]));
+    unsigned bin = object_class + BIN_COUNT;
     const struct counted *counted = &cache->sampler->counted[object_class];
     unsigned count = bin_head_length(cache, object_class);
     if (PRIM_UNLIKELY(count < counted->wanted || count > counted->left || cache->head[bin] ||

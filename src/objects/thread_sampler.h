@@ -5,7 +5,7 @@
  * and that nobody frees to, so what a bin was given and what is still in it tell how many blocks
  * were handed out: *counted* bins. Each gets no more blocks than may go out before the next sample
  * of its class. When it is empty and that number has come down to 0, the allocation is sampled.
- * malloc finds such bins because class_of names second bins, BIN_COUNT behind those that free
+ * malloc finds such bins because its table of sizes names second bins, BIN_COUNT behind those that free
  * pushes on, from which they are filled: a whole list at a time, so that a thread that frees as
  * much as it allocates pays a few instructions for each list. Lists that stay short in spite of
  * that are made longer by fresh blocks, up to LIST_SIZE.

@@ -97,8 +97,8 @@ static void test_own(void **state) {
     assert_ptr_equal(thread_cache_visible, cache);
     assert_true(is_empty(cache));
     for (size_t size = 0; size <= SMALL_SIZE_MAX; size++) {
-        assert_true(cache->class_of[size] >= size_class_of(size));
-        assert_true(size_classes[cache->class_of[size]].size <= bits_max(16, 2 * size));
+        assert_true(thread_cache_bins[size] >= size_class_of(size));
+        assert_true(size_classes[thread_cache_bins[size]].size <= bits_max(16, 2 * size));
     }
 }
 
@@ -424,12 +424,12 @@ static void test_few_slabs_share_a_shard(void **state) {
 static void test_options_are_applied(void **state) {
     (void)state;
     struct thread_cache *cache = fresh_cache();
-    unsigned before_class = cache->class_of[8];
+    unsigned before_class = thread_cache_bins[8];
     options.min_align = 16;
     options.stats = 1;
     thread_cache_apply_options();
     for (size_t size = 0; size <= 16; size++) {
-        assert_int_equal(cache->class_of[size], CLASS_OF_16);
+        assert_int_equal(thread_cache_bins[size], CLASS_OF_16);
     }
     assert_ptr_not_equal(thread_cache_visible, cache);
     struct call_counts before = call_counts_of(CLASS_OF_16);
@@ -445,7 +445,7 @@ static void test_options_are_applied(void **state) {
     }
     fresh_cache();
     assert_ptr_equal(thread_cache_visible, cache);
-    assert_int_equal(cache->class_of[8], before_class);
+    assert_int_equal(thread_cache_bins[8], before_class);
 }
 
 int main(void) {
