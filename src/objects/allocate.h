@@ -1,8 +1,8 @@
 /* allocate.h - read this first: the whole of malloc and free for small blocks.
  *
- * malloc(24): its size class stands in a table of bytes; the class's bin in the thread's cache
- * is a list; pop its head. free(p): the byte map tells p's class; push p on that bin, whoever's slab
- * it came from. No atomics, no locks, no page metadata, and one rare branch each:
+ * malloc(24): its size class stands in a table of bytes; the class's bin in the thread's cache is a
+ * list; pop its head. free(p): the byte map tells p's class; push p on that bin, whoever's slab it
+ * came from. No atomics, no locks, no page metadata, and one rare branch each:
  *
  *   malloc leaves it when the bin is empty, which is also how a thread without a cache, a class
  *   never used before and the watching of calls look (their bins are empty);
@@ -15,6 +15,7 @@
 #ifndef PRIM_OBJECTS_ALLOCATE_H
 #define PRIM_OBJECTS_ALLOCATE_H
 
+#include "objects/size_table.h"
 #include "objects/slow_door.h"
 #include "objects/thread_cache.h"
 #include "pages/address_map.h"
@@ -34,7 +35,7 @@ PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *greater, allocate_
         return greater(size);
     }
     struct thread_cache *cache = thread_cache_visible;
-    unsigned object_class = load_relaxed(&thread_cache_bins[size]);
+    unsigned object_class = size_table_bin(size);
     void *block = cache->head[object_class];
     PRIM_IN_RESULT(block);
     if (PRIM_UNLIKELY(!block)) {

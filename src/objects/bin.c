@@ -39,8 +39,34 @@ unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_cl
                               capacity_limit(cache, object_class));
 }
 
+void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigned capacity) {
+    struct bin *bin = bin_of(cache, object_class);
+    int change = (int)capacity - bin->capacity;
+    bin->capacity = (uint16_t)capacity;
+    cache->room[object_class] += change;
+    cache->capacity_bytes +=
+        (size_t)((ptrdiff_t)change * (ptrdiff_t)size_classes[object_class].size);
+}
+
+void *bin_take_spare(struct thread_cache *cache, unsigned object_class) {
+    struct bin *bin = bin_of(cache, object_class);
+    void *list = bin->spare;
+    bin->spare = NULL;
+    bin->spare_count = 0;
+    bin_mark(cache->was_moved, object_class);
+    return list;
+}
+
+void bin_head_to_spare(struct thread_cache *cache, unsigned object_class) {
+    struct bin *bin = bin_of(cache, object_class);
+    bin->spare = cache->head[object_class];
+    bin->spare_count = (uint16_t)(bin->capacity - cache->room[object_class]);
+    cache->head[object_class] = NULL;
+    cache->room[object_class] = bin->capacity;
+}
+
 void bin_grow(struct thread_cache *cache, unsigned object_class) {
-    unsigned capacity = cache->capacity[object_class];
+    unsigned capacity = bin_of(cache, object_class)->capacity;
     unsigned wanted = capacity ? capacity * 2 : bin_capacity_start(cache, object_class);
     unsigned allowed = (unsigned)bits_min(wanted, capacity_limit(cache, object_class));
     size_t growth = (size_t)(allowed - capacity) * size_classes[object_class].size;
@@ -55,18 +81,18 @@ static unsigned shard_for(unsigned object_class) {
 }
 
 unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list) {
-    unsigned wanted = (unsigned)bits_max(cache->capacity[object_class], 1);
+    struct bin *bin = bin_of(cache, object_class);
+    unsigned wanted = (unsigned)bits_max(bin->capacity, 1);
     unsigned count = slab_acquire(shard_for(object_class), object_class, wanted, list);
-    cache->only_freed[object_class] = 0;
-    if (count && (size_classes[object_class].size <= REFILL_GROWTH_SIZE ||
-                  cache->capacity[object_class] == 0)) {
+    bin->only_freed = 0;
+    if (count && (size_classes[object_class].size <= REFILL_GROWTH_SIZE || bin->capacity == 0)) {
         bin_grow(cache, object_class);
     }
     return count;
 }
 
 unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list) {
-    unsigned count = cache->spare_count[object_class];
+    unsigned count = bin_of(cache, object_class)->spare_count;
     if (count) {
         if (bin_is_marked(cache->was_moved, object_class)) { /* again: both make one larger head */
             bin_grow(cache, object_class);
@@ -78,23 +104,24 @@ unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void *
 }
 
 bool bin_give_spare(struct thread_cache *cache, unsigned object_class) {
-    void **list = &cache->spare[object_class];
-    unsigned count = cache->spare_count[object_class];
-    bool is_kept = !bin_is_only_freed(cache, object_class) &&
-                   slab_keep(shard_for(object_class), object_class, *list, count);
+    struct bin *bin = bin_of(cache, object_class);
+    unsigned count = bin->spare_count;
+    bool is_kept = !bin_is_only_freed(bin, object_class) &&
+                   slab_keep(shard_for(object_class), object_class, bin->spare, count);
     if (is_kept) {
         bin_take_spare(cache, object_class);
     } else {
-        cache->spare_count[object_class] =
-            (uint16_t)slab_release_some(object_class, list, count, SLAB_LITTLE_EFFORT);
+        bin->spare_count =
+            (uint16_t)slab_release_some(object_class, &bin->spare, count, SLAB_LITTLE_EFFORT);
         bin_mark(cache->was_moved, object_class);
     }
     return is_kept;
 }
 
 void bin_flush(struct thread_cache *cache, unsigned object_class) {
-    while (cache->spare[object_class] || cache->head[object_class]) {
-        if (!cache->spare[object_class]) {
+    const struct bin *bin = bin_of(cache, object_class);
+    while (bin->spare || cache->head[object_class]) {
+        if (!bin->spare) {
             bin_head_to_spare(cache, object_class);
         }
         bin_give_spare(cache, object_class);

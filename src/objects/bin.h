@@ -12,8 +12,14 @@ enum {
     ONLY_FREED_SIZE = 512 * 1024, /* bytes of such a class freed in a row: it is only freed */
 };
 
-PRIM_INLINE bool bin_is_only_freed(const struct thread_cache *cache, unsigned object_class) {
-    return cache->only_freed[object_class] > ONLY_FREED_SIZE &&
+PRIM_INLINE struct bin *bin_of(struct thread_cache *cache, unsigned object_class) {
+    return object_class <= SMALL_CLASS_LAST
+               ? &cache->bins[object_class]
+               : &cache->rest->bins[object_class - SMALL_CLASS_LAST - 1];
+}
+
+PRIM_INLINE bool bin_is_only_freed(const struct bin *bin, unsigned object_class) {
+    return bin->only_freed > ONLY_FREED_SIZE &&
            size_classes[object_class].size > REFILL_GROWTH_SIZE;
 }
 
@@ -29,33 +35,13 @@ PRIM_INLINE bool bin_is_marked(const uint64_t *bits, unsigned index) {
     return bits[index / 64] >> (index % 64) & 1;
 }
 
-PRIM_INLINE unsigned bin_head_length(const struct thread_cache *cache, unsigned object_class) {
-    return (unsigned)(cache->capacity[object_class] - cache->room[object_class]);
+PRIM_INLINE unsigned bin_head_length(struct thread_cache *cache, unsigned object_class) {
+    return (unsigned)(bin_of(cache, object_class)->capacity - cache->room[object_class]);
 }
 
-PRIM_INLINE void bin_set_capacity(struct thread_cache *cache, unsigned object_class,
-                                  unsigned capacity) {
-    int change = (int)capacity - cache->capacity[object_class];
-    cache->capacity[object_class] = (uint16_t)capacity;
-    cache->room[object_class] += change;
-    cache->capacity_bytes +=
-        (size_t)((ptrdiff_t)change * (ptrdiff_t)size_classes[object_class].size);
-}
-
-PRIM_INLINE void *bin_take_spare(struct thread_cache *cache, unsigned object_class) {
-    void *list = cache->spare[object_class];
-    cache->spare[object_class] = NULL;
-    cache->spare_count[object_class] = 0;
-    bin_mark(cache->was_moved, object_class);
-    return list;
-}
-
-PRIM_INLINE void bin_head_to_spare(struct thread_cache *cache, unsigned object_class) {
-    cache->spare[object_class] = cache->head[object_class];
-    cache->spare_count[object_class] = (uint16_t)bin_head_length(cache, object_class);
-    cache->head[object_class] = NULL;
-    cache->room[object_class] = cache->capacity[object_class];
-}
+void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigned capacity);
+void *bin_take_spare(struct thread_cache *cache, unsigned object_class);
+void bin_head_to_spare(struct thread_cache *cache, unsigned object_class);
 
 /* Gives the spare away: all of it, if it is kept for who needs it next; else some, and false. */
 bool bin_give_spare(struct thread_cache *cache, unsigned object_class);

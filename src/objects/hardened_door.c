@@ -6,6 +6,7 @@
 #include "objects/hardened_bin.h"
 #include "objects/hardened_block.h"
 #include "objects/sampler.h"
+#include "objects/size_table.h"
 #include "objects/slow_door.h"
 
 /* The block that would go out next is not all zero: mostly there is none. Where free makes nothing
@@ -38,7 +39,7 @@ static PRIM_NOINLINE void *malloc_other(size_t size, struct hardened_cache *own)
 
 void *hardened_malloc(size_t size, struct hardened_cache *own) {
     return PRIM_LIKELY(size < load_relaxed(&sampler_size_min))
-               ? take(size, own, load_relaxed(&thread_cache_bins[size]))
+               ? take(size, own, size_table_bin(size))
                : malloc_other(size, own);
 }
 

@@ -17,6 +17,7 @@
 #include "objects/maintenance.h"
 #include "objects/reserve.h"
 #include "objects/size_class.h"
+#include "objects/size_table.h"
 #include "objects/slab.h"
 #include "objects/tag.h"
 #include "objects/thread_sampler.h"
@@ -132,7 +133,7 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
 
 static void *allocate_small(size_t size) {
     heap_ensure();
-    unsigned object_class = thread_sampler_class(load_relaxed(&thread_cache_bins[size]));
+    unsigned object_class = thread_sampler_class(size_table_bin(size));
     return allocate_from_class(object_class, size, 0);
 }
 

@@ -68,7 +68,7 @@ bool tag_push(const char *name) {
     bool is_done = (tag || !name || !*name) && cache->tag_depth < TAG_DEPTH_MAX;
     cache->tag = (uint16_t)(is_done ? tag : before);
     if (cache->tag_depth < TAG_DEPTH_MAX) {
-        cache->tags_before[cache->tag_depth] = (uint16_t)before;
+        cache->rest->tags_before[cache->tag_depth] = (uint16_t)before;
     }
     cache->tag_depth++;
     thread_cache_show();
@@ -80,7 +80,7 @@ void tag_pop(void) {
     if (cache && cache->tag_depth > 0) {
         cache->tag_depth--;
         if (cache->tag_depth < TAG_DEPTH_MAX) {
-            cache->tag = cache->tags_before[cache->tag_depth];
+            cache->tag = cache->rest->tags_before[cache->tag_depth];
         }
         thread_cache_show();
     }

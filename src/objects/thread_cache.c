@@ -9,6 +9,7 @@
 #include "objects/hardened.h"
 #include "objects/maintenance.h"
 #include "objects/reserve.h"
+#include "objects/size_table.h"
 #include "objects/slab.h"
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
@@ -27,6 +28,7 @@ enum {
     EVENTS_DIVISOR = 4,      /* ... and by how much they may hold more: its slow events squared */
     PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
     PRESSED_INTERVAL = 4096, /* slow events between purges of slabs above it */
+    RESTS_TOGETHER = 24,     /* so that most of their pages hold nothing else */
     PURGE_INTERVAL = 256,    /* slow events between looks at the clock; a power of two */
 };
 
@@ -51,10 +53,7 @@ static struct {
     unsigned total;              /* (lock: CACHES) threads that ever had one */
     pthread_key_t key;           /* (const after initialisation) its destructor ends us */
     bool has_key;                /* (const after initialisation) */
-    _Atomic bool is_young;       /* (atomic: hint) the table knows powers of two only */
 } caches;
-
-_Atomic uint8_t thread_cache_bins[SMALL_TABLE_SIZE];
 
 /* Bytes that the capacities of one thread may add up to: half of what it may hold, because a bin
  * holds its capacity twice, in head and spare. One of many has to earn it: most sleep, and what a
@@ -73,15 +72,16 @@ size_t thread_cache_budget(const struct thread_cache *cache) {
  * last, the program goes on freeing, and keeping greater blocks for it is in vain: their bin gets
  * smaller, down to nothing. */
 static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class) {
+    struct bin *bin = bin_of(cache, object_class);
     size_t size = size_classes[object_class].size;
-    uint32_t freed = (uint32_t)(cache->capacity[object_class] * size);
-    if (bin_is_only_freed(cache, object_class)) {
+    uint32_t freed = (uint32_t)(bin->capacity * size);
+    if (bin_is_only_freed(bin, object_class)) {
         bin_head_to_spare(cache, object_class);
         bin_give_spare(cache, object_class);
-        unsigned half = cache->capacity[object_class] / 2;
+        unsigned half = bin->capacity / 2;
         bin_set_capacity(cache, object_class, (unsigned)bits_max(half, CAPACITY_IDLE_SIZE / size));
     } else {
-        cache->only_freed[object_class] += freed;
+        bin->only_freed += freed;
         bin_grow(cache, object_class);
     }
 }
@@ -90,13 +90,14 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class)
  * gets smaller; else the head becomes the spare and waits for the next visit. A cache above its
  * budget, because more threads came, gives all of the bin back. False if that took long. */
 static bool collect_bin(struct thread_cache *cache, unsigned object_class) {
-    unsigned half = cache->capacity[object_class] / 2;
+    const struct bin *bin = bin_of(cache, object_class);
+    unsigned half = bin->capacity / 2;
     bool is_quick = true;
     if (cache->capacity_bytes > thread_cache_budget(cache)) {
         bin_flush(cache, object_class);
         bin_set_capacity(cache, object_class, half);
         is_quick = false;
-    } else if (cache->spare[object_class]) {
+    } else if (bin->spare) {
         if (!bin_is_marked(cache->was_moved, object_class)) {
             is_quick = bin_give_spare(cache, object_class);
             bin_set_capacity(cache, object_class,
@@ -112,46 +113,15 @@ static bool collect_bin(struct thread_cache *cache, unsigned object_class) {
     return is_quick;
 }
 
-static unsigned class_for_table(size_t size) {
-    bool is_young = load_relaxed(&caches.is_young);
-    if (is_young && size > 16) {
-        size = (size_t)1 << (bits_highest(size - 1) + 1);
-    }
-    unsigned object_class = size_class_of(size);
-    bool is_wide = is_young || options.min_align > 8 || hardened_is_on();
-    return object_class == CLASS_OF_8 && is_wide ? CLASS_OF_16 : object_class;
-}
-
 PRIM_COLD void thread_cache_set_medium(struct thread_cache *cache) {
     cache->medium_size_max = cache->is_sampling ? SMALL_SIZE_MAX : MEDIUM_SIZE_MAX;
     cache->counted_size_max = cache->is_sampling ? MEDIUM_SIZE_MAX : 0;
 }
 
-/* With the lock held. All sizes of a class are alike, to a young process too: its powers of two are
- * classes. Of a second bin that is empty a thread learns at the slow door that it is to sample. */
-static PRIM_COLD void fill_table(void) {
-    unsigned first_bin = load_relaxed(&sampler_size_max) && !hardened_is_on() ? BIN_COUNT : 0;
-    size_t size = 0;
-    for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
-        unsigned bin = first_bin + class_for_table(size_classes[object_class].size);
-        for (; size <= size_classes[object_class].size; size++) {
-            store_relaxed(&thread_cache_bins[size], (uint8_t)bin);
-        }
-    }
-}
-
-/* With the lock held: the process is no longer young. */
-static PRIM_COLD void age(void) {
-    if (load_relaxed(&caches.is_young)) {
-        store_relaxed(&caches.is_young, false);
-        fill_table();
-    }
-}
-
 static PRIM_COLD void collect(struct thread_cache *cache) {
-    if (PRIM_UNLIKELY(load_relaxed(&caches.is_young))) {
+    if (PRIM_UNLIKELY(load_relaxed(&size_table_is_young))) {
         lock_acquire(&caches.lock, LOCK_CACHES);
-        age();
+        size_table_age();
         lock_release(&caches.lock, LOCK_CACHES);
     }
     unsigned visits = 0;
@@ -242,29 +212,30 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
         return NULL;
     }
     cache->head[object_class] = count > 1 ? *(void **)list : NULL;
-    cache->room[object_class] = cache->capacity[object_class] - (int32_t)(count - 1);
+    cache->room[object_class] = bin_of(cache, object_class)->capacity - (int32_t)(count - 1);
     return list;
 }
 
 void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block) {
+    const struct bin *bin = bin_of(cache, object_class);
     if (sampler_was_started()) {
         thread_sampler_adopt(cache);
     }
     bin_begin_use(cache, object_class);
     bool has_worked = thread_cache_note_event(cache);
     if (!has_worked && cache->room[object_class] <= 0 && cache->head[object_class]) {
-        if (cache->spare[object_class]) {
+        if (bin->spare) {
             bin_give_spare(cache, object_class);
-            if (!cache->spare[object_class]) {
+            if (!bin->spare) {
                 adapt_to_overflow(cache, object_class);
             }
         }
-        if (cache->head[object_class] && !cache->spare[object_class]) {
+        if (cache->head[object_class] && !bin->spare) {
             bin_head_to_spare(cache, object_class);
             bin_mark(cache->was_moved, object_class);
         }
     }
-    if (cache->capacity[object_class] == 0) { /* no budget for this class, or no use for it */
+    if (bin->capacity == 0) { /* no budget for this class, or no use for it */
         *(void **)block = NULL;
         slab_release(object_class, block);
         return;
@@ -309,19 +280,31 @@ static void list_remove(struct thread_cache **list, struct thread_cache *cache) 
     }
 }
 
+/* With the lock held. */
+static struct thread_cache_rest *new_rest(void) {
+    static struct thread_cache_rest *next; /* (lock: CACHES) */
+    static unsigned left;                  /* (lock: CACHES) of those that lie together */
+    if (left == 0) {
+        next = metadata_allocate(sizeof *next * RESTS_TOGETHER, PRIM_CACHE_LINE);
+        left = next ? RESTS_TOGETHER : 0;
+    }
+    return left ? next + --left : NULL;
+}
+
 /* With the lock held. The first cache needs no memory from the system. */
 static struct thread_cache *new_cache(void) {
     static struct thread_cache first;
-    static bool first_is_taken; /* (lock: CACHES) */
-    struct thread_cache *cache = &first;
-    if (first_is_taken) {
+    static PRIM_FAR struct thread_cache_rest first_rest;
+    struct thread_cache *cache = first.rest ? NULL : &first;
+    struct thread_cache_rest *rest = cache ? &first_rest : new_rest();
+    if (rest && !cache) {
         cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
-        age();
+        size_table_age();
     }
     if (cache) {
+        cache->rest = rest;
         thread_cache_set_medium(cache);
     }
-    first_is_taken = true;
     return cache;
 }
 
@@ -401,8 +384,7 @@ static void end_thread(void *value) {
 
 void thread_cache_initialise(void) {
     caches.has_key = pthread_key_create(&caches.key, end_thread) == 0;
-    store_relaxed(&caches.is_young, true);
-    fill_table();
+    size_table_fill();
 }
 
 PRIM_COLD void thread_cache_apply_options(void) {
@@ -413,9 +395,9 @@ PRIM_COLD void thread_cache_apply_options(void) {
     }
     lock_acquire(&caches.lock, LOCK_CACHES);
     if (tells_sizes_apart) { /* a young process does not */
-        store_relaxed(&caches.is_young, false);
+        store_relaxed(&size_table_is_young, false);
     }
-    fill_table();
+    size_table_fill();
     lock_release(&caches.lock, LOCK_CACHES);
     if (own_cache > NO_CACHE_LAST && tells_sizes_apart) {
         thread_cache_flush(own_cache);
@@ -426,13 +408,17 @@ PRIM_COLD void thread_cache_apply_options(void) {
 /* The owner may be at work: each number is one that was true of late, and nothing relies on two of
  * them being of the same moment. */
 static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
-                                     const volatile struct thread_cache *cache) {
+                                     struct thread_cache *cache) {
     totals->slow_events += cache->slow_events;
     for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        int32_t capacity = cache->capacity[object_class];
-        int32_t count = capacity ? capacity - cache->room[object_class] : 0;
-        totals->blocks[object_class] += (uint32_t)(count > 0 ? count : 0) +
-                                        cache->spare_count[object_class] +
+        if (!bin_is_marked(cache->in_use, object_class)) { /* its page may be untouched */
+            continue;
+        }
+        const volatile struct bin *bin = bin_of(cache, object_class);
+        int32_t capacity = bin->capacity;
+        int32_t room = *(volatile int32_t *)&cache->room[object_class];
+        int32_t count = capacity ? capacity - room : 0;
+        totals->blocks[object_class] += (uint32_t)(count > 0 ? count : 0) + bin->spare_count +
                                         thread_sampler_held(cache, object_class);
     }
 }
@@ -459,7 +445,7 @@ static PRIM_UNWATCHED void poke(volatile struct thread_cache *cache) {
 PRIM_COLD void thread_cache_poke(void) {
     thread_cache_nest();
     lock_acquire(&caches.lock, LOCK_CACHES);
-    fill_table();
+    size_table_fill();
     for (struct thread_cache *cache = caches.active; cache; cache = cache->next) {
         poke(cache);
     }

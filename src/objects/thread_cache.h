@@ -15,13 +15,6 @@
  * empty cache, by so many words as it is deep inside: a signal handler's call then leaves the fast
  * path, too, and sees that it must touch nothing (reserve.h).
  *
- * Which bin malloc of a small size pops from stands in one table for all threads, which is written
- * while they read it: whatever of it one reads when, it finds a bin of blocks that are large enough.
- *
- * Every class in use costs a page at least, and most processes are tiny. So a process is young to
- * begin with: the table rounds small sizes up to powers of two. The first collection, after some
- * dozens of slow events, ends that, or a second thread.
- *
  * While allocations are sampled (thread_sampler.h) malloc of small sizes pops from second bins,
  * which free knows nothing of, and which the invariant above does not hold for.
  *
@@ -47,6 +40,21 @@ enum {
 struct thread_sampler;
 struct hardened_cache;
 
+/* What a bin has besides head and room. */
+struct bin {
+    void *spare;          /* (owner) a second list */
+    uint16_t spare_count; /* (owner) blocks in it */
+    uint16_t capacity;    /* (owner) 0: class not in use yet */
+    uint32_t only_freed;  /* (owner) bytes that ran over since the bin was refilled */
+};
+
+/* What few threads need: others' lie next to it, so that its pages stay untouched. */
+struct thread_cache_rest {
+    struct bin bins[MEDIUM_CLASSES];
+    uint32_t medium_left[MEDIUM_CLASSES]; /* (owner) blocks that go out unsampled */
+    uint16_t tags_before[TAG_DEPTH_MAX];  /* (owner) what each push found in force */
+};
+
 struct thread_cache {
     void *head[HEAD_COUNT];          /* (owner) free blocks, linked through their first word */
     int32_t room[HEAD_COUNT];        /* (owner) blocks that fit before the bin is full */
@@ -58,21 +66,16 @@ struct thread_cache {
     struct thread_sampler *sampler;  /* (owner) NULL until the thread first samples */
     struct hardened_cache *hardened; /* (owner) NULL unless options.hardened */
 
-    uint32_t medium_left[MEDIUM_CLASSES]; /* (owner) blocks that go out unsampled */
+    struct thread_cache_rest *rest;        /* (const) */
+    struct bin bins[SMALL_CLASS_LAST + 1]; /* those of medium classes are in the rest: bin_of */
+    uint64_t in_use[2];                    /* (owner) one bit a class: capacity is not 0 */
+    uint64_t was_moved[2];  /* (owner) one bit a class: spare taken or set since visit */
+    size_t capacity_bytes;  /* (owner) sum of capacity * size over the classes */
+    uint32_t slow_events;   /* (owner) refills and overflows, drives collection */
+    uint32_t visited_class; /* (owner) where the next collection goes on */
 
-    uint16_t capacity[BIN_COUNT];    /* (owner) 0: class not in use yet */
-    uint16_t spare_count[BIN_COUNT]; /* (owner) blocks in spare */
-    void *spare[BIN_COUNT];          /* (owner) a second list */
-    uint64_t in_use[2];              /* (owner) one bit a class: capacity is not 0 */
-    uint64_t was_moved[2];           /* (owner) one bit a class: spare taken or set since visit */
-    uint32_t only_freed[BIN_COUNT];  /* (owner) bytes that ran over since the bin was refilled */
-    size_t capacity_bytes;           /* (owner) sum of capacity * size over the classes */
-    uint32_t slow_events;            /* (owner) refills and overflows, drives collection */
-    uint32_t visited_class;          /* (owner) where the next collection goes on */
-
-    uint32_t tag_depth;                  /* (owner) pushes not taken back */
-    uint16_t tag;                        /* (owner) in force; 0: none */
-    uint16_t tags_before[TAG_DEPTH_MAX]; /* (owner) what each push found in force */
+    uint32_t tag_depth; /* (owner) pushes not taken back */
+    uint16_t tag;       /* (owner) in force; 0: none */
 
     struct thread_cache *next;     /* (lock: CACHES) in the list of caches, or of unused ones */
     struct thread_cache *previous; /* (lock: CACHES) */
@@ -84,9 +87,6 @@ struct thread_cache_none {
     uint64_t depths[32];
 };
 extern PRIM_HIDDEN struct thread_cache_none thread_cache_none; /* (const) all zero */
-
-extern PRIM_HIDDEN _Atomic uint8_t thread_cache_bins
-    [SMALL_TABLE_SIZE]; /* (atomic: bin) of each small size; written under CACHES */
 
 /* What the fast paths use: the thread's cache, or the empty one. One word of static TLS. */
 extern PRIM_HIDDEN PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible;

@@ -8,6 +8,7 @@
 #include "objects/deferred_free.h"
 #include "objects/hardened.h"
 #include "objects/sampling_budget.h"
+#include "objects/size_table.h"
 #include "objects/slab.h"
 #include "objects/slow_door.h"
 #include "os/machine.h"
@@ -94,7 +95,7 @@ static PRIM_COLD void flush_all(struct thread_cache *cache) {
 static uint32_t *left_of(struct thread_cache *cache, unsigned object_class) {
     return object_class <= SMALL_CLASS_LAST
                ? &cache->sampler->counted[object_class].left
-               : &cache->medium_left[object_class - SMALL_CLASS_LAST - 1];
+               : &cache->rest->medium_left[object_class - SMALL_CLASS_LAST - 1];
 }
 
 static PRIM_COLD void forget_draws(struct thread_cache *cache) {
@@ -275,16 +276,16 @@ PRIM_INLINE unsigned take_head(struct thread_cache *cache, unsigned object_class
     unsigned count = bin_head_length(cache, object_class);
     *list = cache->head[object_class];
     cache->head[object_class] = NULL;
-    cache->room[object_class] = cache->capacity[object_class];
+    cache->room[object_class] = bin_of(cache, object_class)->capacity;
     return count;
 }
 
 /* Whether the head is a list worth taking where there is no spare one. One that is too short is,
  * until all that were cost as much as fresh blocks do. */
-static bool is_head_enough(const struct thread_cache *cache, unsigned object_class,
+static bool is_head_enough(struct thread_cache *cache, unsigned object_class,
                            struct counted *counted) {
     unsigned length = bin_head_length(cache, object_class);
-    unsigned wanted = (unsigned)bits_min(counted->wanted, cache->capacity[object_class]);
+    unsigned wanted = (unsigned)bits_min(counted->wanted, bin_of(cache, object_class)->capacity);
     if (length >= wanted) {
         return length > 0;
     }
@@ -309,12 +310,13 @@ static unsigned take_list(struct thread_cache *cache, unsigned object_class, voi
 /* Puts what is left of a list where there is nothing, else back to the slabs. */
 static PRIM_COLD void put_back(struct thread_cache *cache, unsigned object_class, void *list,
                                unsigned count) {
-    if (!cache->spare[object_class]) {
-        cache->spare[object_class] = list;
-        cache->spare_count[object_class] = (uint16_t)count;
+    struct bin *bin = bin_of(cache, object_class);
+    if (!bin->spare) {
+        bin->spare = list;
+        bin->spare_count = (uint16_t)count;
     } else if (!cache->head[object_class]) {
         cache->head[object_class] = list;
-        cache->room[object_class] = cache->capacity[object_class] - (int32_t)count;
+        cache->room[object_class] = bin->capacity - (int32_t)count;
     } else {
         slab_release(object_class, list);
     }
@@ -359,15 +361,15 @@ PRIM_INLINE void *begin_list(struct thread_cache *cache, unsigned object_class, 
 }
 
 static PRIM_NOINLINE void *exchange_other(struct thread_cache *cache, size_t size) {
-    unsigned object_class = thread_sampler_class(load_relaxed(&thread_cache_bins[size]));
+    unsigned object_class = thread_sampler_class(size_table_bin(size));
     unsigned bin = object_class + BIN_COUNT;
     struct counted *counted = &cache->sampler->counted[object_class];
     if (cache->head[bin] || is_disturbed(cache)) {
         return allocate_slowest(size);
     }
     bool takes_head = is_head_enough(cache, object_class, counted);
-    unsigned count =
-        takes_head ? bin_head_length(cache, object_class) : cache->spare_count[object_class];
+    unsigned count = takes_head ? bin_head_length(cache, object_class)
+                                : bin_of(cache, object_class)->spare_count;
     if (count == 0 || count > counted->left) {
         return allocate_slowest(size);
     }
@@ -389,7 +391,7 @@ PRIM_NOINLINE void *thread_sampler_exchange(struct thread_cache *cache, size_t s
     if (size > SMALL_SIZE_MAX) {
         return allocate_slowest(size);
     }
-    unsigned object_class = thread_sampler_class(load_relaxed(&thread_cache_bins[size]));
+    unsigned object_class = thread_sampler_class(size_table_bin(size));
     unsigned bin = object_class + BIN_COUNT;
     const struct counted *counted = &cache->sampler->counted[object_class];
     unsigned count = bin_head_length(cache, object_class);

@@ -5,9 +5,9 @@
  * and that nobody frees to, so what a bin was given and what is still in it tell how many blocks
  * were handed out: *counted* bins. Each gets no more blocks than may go out before the next sample
  * of its class. When it is empty and that number has come down to 0, the allocation is sampled.
- * malloc finds such bins because its table of sizes names second bins, BIN_COUNT behind those that free
- * pushes on, from which they are filled: a whole list at a time, so that a thread that frees as
- * much as it allocates pays a few instructions for each list. Lists that stay short in spite of
+ * malloc finds such bins because the table of sizes names second bins, BIN_COUNT behind those that
+ * free pushes on, from which they are filled: a whole list at a time, so that a thread that frees
+ * as much as it allocates pays a few instructions for each list. Lists that stay short in spite of
  * that are made longer by fresh blocks, up to LIST_SIZE.
  *
  * Medium sizes. malloc pops blocks up to the cache's medium_size_max. While the thread samples,
@@ -37,7 +37,7 @@ void thread_sampler_adopt(struct thread_cache *cache);
 
 /* Counts one more block of a medium class that goes out unsampled, if this one does. */
 PRIM_INLINE bool thread_sampler_count_medium(struct thread_cache *cache, size_t object_class) {
-    uint32_t *left = &cache->medium_left[object_class - SMALL_CLASS_LAST - 1];
+    uint32_t *left = &cache->rest->medium_left[object_class - SMALL_CLASS_LAST - 1];
     bool is_left = *left != 0 && cache->sampler_round == load_relaxed(&sampler_round);
     *left -= is_left;
     return is_left;

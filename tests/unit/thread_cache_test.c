@@ -27,35 +27,39 @@ static int length(const void *list) {
 }
 
 /* What thread_cache.h promises of a cache between two calls. */
-static void check_cache(const struct thread_cache *cache) {
+static void check_cache(struct thread_cache *cache) {
     size_t bytes = 0;
-    for (unsigned i = 0; i < BIN_COUNT; i++) {
-        bool is_class = i >= 1 && i <= CLASS_COUNT;
-        CHECK(cache->room[i] + length(cache->head[i]) == cache->capacity[i],
+    for (unsigned i = 1; i <= CLASS_COUNT; i++) {
+        const struct bin *bin = bin_of(cache, i);
+        CHECK(cache->room[i] + length(cache->head[i]) == bin->capacity,
               "bin %u: room %d, %d blocks, capacity %u", i, cache->room[i], length(cache->head[i]),
-              cache->capacity[i]);
-        CHECK(length(cache->spare[i]) == cache->spare_count[i], "bin %u: %d spare blocks of %u", i,
-              length(cache->spare[i]), cache->spare_count[i]);
-        CHECK(is_class || (cache->capacity[i] == 0 && !cache->spare[i]), "bin %u is in use", i);
-        bytes += is_class ? (size_t)cache->capacity[i] * size_classes[i].size : 0;
+              bin->capacity);
+        CHECK(length(bin->spare) == bin->spare_count, "bin %u: %d spare blocks of %u", i,
+              length(bin->spare), bin->spare_count);
+        bytes += (size_t)bin->capacity * size_classes[i].size;
+    }
+    for (unsigned i = 0; i < BIN_COUNT; i = i ? i + 1 : CLASS_COUNT + 1) {
+        CHECK(cache->room[i] == 0 && !cache->head[i], "bin %u is in use", i);
     }
     CHECK(cache->capacity_bytes == bytes, "%zu bytes of capacity, %zu counted", bytes,
           cache->capacity_bytes);
 }
 
-static bool is_empty(const struct thread_cache *cache) {
-    for (unsigned i = 0; i < BIN_COUNT; i++) {
-        if (cache->head[i] || cache->spare[i] || cache->room[i] || cache->capacity[i]) {
+static bool is_empty(struct thread_cache *cache) {
+    for (unsigned i = 1; i <= CLASS_COUNT; i++) {
+        const struct bin *bin = bin_of(cache, i);
+        if (cache->head[i] || bin->spare || cache->room[i] || bin->capacity) {
             return false;
         }
     }
     return cache->capacity_bytes == 0;
 }
 
-static size_t held_bytes(const struct thread_cache *cache) {
+static size_t held_bytes(struct thread_cache *cache) {
     size_t bytes = 0;
     for (unsigned i = 1; i <= CLASS_COUNT; i++) {
-        bytes += (size_t)(length(cache->head[i]) + cache->spare_count[i]) * size_classes[i].size;
+        bytes +=
+            (size_t)(length(cache->head[i]) + bin_of(cache, i)->spare_count) * size_classes[i].size;
     }
     return bytes;
 }
@@ -97,8 +101,8 @@ static void test_own(void **state) {
     assert_ptr_equal(thread_cache_visible, cache);
     assert_true(is_empty(cache));
     for (size_t size = 0; size <= SMALL_SIZE_MAX; size++) {
-        assert_true(thread_cache_bins[size] >= size_class_of(size));
-        assert_true(size_classes[thread_cache_bins[size]].size <= bits_max(16, 2 * size));
+        assert_true(size_table_bin(size) >= size_class_of(size));
+        assert_true(size_classes[size_table_bin(size)].size <= bits_max(16, 2 * size));
     }
 }
 
@@ -197,13 +201,14 @@ static void test_blocks_only_freed_are_not_kept(void **state) {
         unsigned object_class = size_class_of(size);
         allocate_many(200, size);
         release_many(200);
-        unsigned kept = length(cache->head[object_class]) + cache->spare_count[object_class];
+        unsigned kept =
+            length(cache->head[object_class]) + bin_of(cache, object_class)->spare_count;
         assert_true(kept * size <= 65536);
         for (int round = 0; round < 8; round++) {
             allocate_many(2, size);
             release_many(2);
         }
-        assert_true(cache->capacity[object_class] > 0);
+        assert_true(bin_of(cache, object_class)->capacity > 0);
         assert_non_null(cache->head[object_class]);
     }
     check_cache(cache);
@@ -224,7 +229,7 @@ static void test_bins_of_a_few_pages_hold_little(void **state) {
         for (int round = 0; round < 100; round++) {
             allocate_many(3 * bins[i].most / bins[i].size, bins[i].size);
             release_many(3 * bins[i].most / bins[i].size);
-            reached = bits_max(reached, cache->capacity[object_class] * block_size);
+            reached = bits_max(reached, bin_of(cache, object_class)->capacity * block_size);
         }
         CHECK(reached <= bins[i].most && reached >= bins[i].most / 2, "%zu: %zu bytes of %zu",
               bins[i].size, reached, bins[i].most);
@@ -303,16 +308,16 @@ static void test_idle_blocks_go_back(void **state) {
         allocate_many(1000, 64);
         release_many(1000);
     }
-    assert_true(length(cache->head[idle_class]) + cache->spare_count[idle_class] > 0);
+    assert_true(length(cache->head[idle_class]) + bin_of(cache, idle_class)->spare_count > 0);
     for (int round = 0; round < 1000; round++) {
         allocate_many(BLOCKS, 512);
         release_many(BLOCKS);
-        if (!cache->head[idle_class] && !cache->spare[idle_class]) {
+        if (!cache->head[idle_class] && !bin_of(cache, idle_class)->spare) {
             break;
         }
     }
     assert_null(cache->head[idle_class]);
-    assert_null(cache->spare[idle_class]);
+    assert_null(bin_of(cache, idle_class)->spare);
     check_cache(cache);
     thread_cache_flush(cache);
 }
@@ -378,14 +383,14 @@ static void test_turns_make_bins_grow(void **state) {
     bin_flush(cache, object_class);
     bin_set_capacity(cache, object_class, CAPACITY);
     release_many(2 * CAPACITY);
-    assert_int_equal(cache->spare_count[object_class], CAPACITY);
+    assert_int_equal(bin_of(cache, object_class)->spare_count, CAPACITY);
     uint32_t before = cache->slow_events;
     for (int round = 0; round < ROUNDS; round++) {
         allocate_many(EACH, 512);
         release_many(EACH);
     }
     assert_true(cache->slow_events - before <= MOST_EVENTS);
-    assert_true(cache->capacity[object_class] >= EACH);
+    assert_true(bin_of(cache, object_class)->capacity >= EACH);
     check_cache(cache);
     thread_cache_flush(cache);
 }
@@ -424,12 +429,12 @@ static void test_few_slabs_share_a_shard(void **state) {
 static void test_options_are_applied(void **state) {
     (void)state;
     struct thread_cache *cache = fresh_cache();
-    unsigned before_class = thread_cache_bins[8];
+    unsigned before_class = size_table_bin(8);
     options.min_align = 16;
     options.stats = 1;
     thread_cache_apply_options();
     for (size_t size = 0; size <= 16; size++) {
-        assert_int_equal(thread_cache_bins[size], CLASS_OF_16);
+        assert_int_equal(size_table_bin(size), CLASS_OF_16);
     }
     assert_ptr_not_equal(thread_cache_visible, cache);
     struct call_counts before = call_counts_of(CLASS_OF_16);
@@ -445,7 +450,7 @@ static void test_options_are_applied(void **state) {
     }
     fresh_cache();
     assert_ptr_equal(thread_cache_visible, cache);
-    assert_int_equal(thread_cache_bins[8], before_class);
+    assert_int_equal(size_table_bin(8), before_class);
 }
 
 int main(void) {

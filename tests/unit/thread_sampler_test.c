@@ -168,6 +168,26 @@ static void test_lists_grow(void **state) {
     stop();
 }
 
+static void check_table(unsigned first_bin) {
+    for (size_t size = 0; size <= SMALL_SIZE_MAX; size++) {
+        assert_in_range(size_table_bin(size), first_bin + 1, first_bin + SMALL_CLASS_LAST);
+    }
+}
+
+/* A hardened heap has no second bins: malloc(0) once looked for one behind the others. */
+static void test_table_names_second_bins(void **state) {
+    (void)state;
+    start(1 << 20);
+    check_table(BIN_COUNT);
+    stop();
+    check_table(0);
+    options.hardened = 1;
+    assert_true(sampler_start(&first, 1 << 20));
+    check_table(0);
+    sampler_stop(&first);
+    options.hardened = 0;
+}
+
 int main(void) {
     options.maintenance = 0;
     const struct CMUnitTest tests[] = {
@@ -175,6 +195,7 @@ int main(void) {
         cmocka_unit_test(test_two_users_of_large),
         cmocka_unit_test(test_medium_blocks_are_counted_while_sampling),
         cmocka_unit_test(test_lists_grow),
+        cmocka_unit_test(test_table_names_second_bins),
     };
     return cmocka_run_group_tests_name("thread sampler", tests, NULL, NULL);
 }
