@@ -2,6 +2,7 @@
 #include "objects/bin.h"
 
 #include "objects/slab.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
 
 enum {
@@ -13,6 +14,10 @@ enum {
     CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
     CAPACITY_PAGES_SIZE = 256 * 1024, /* ... and bytes that a bin of them may grow to */
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
+    FEW_SLABS = 8,                    /* of a class in all shards: they are in the first */
+    MANY_SLABS = 24,                  /* of a medium class: one more is little */
+    BORROW_CLASSES = 3,               /* so many greater ones may lend a block */
+    BORROW_MOST = 16,                 /* blocks of a class between two collections */
 };
 
 /* The greater the blocks, the more a refill costs, and the fewer of them a bin has. */
@@ -77,7 +82,7 @@ void bin_grow(struct thread_cache *cache, unsigned object_class) {
 
 /* A class that little is used of is not worth slabs in each shard. */
 static unsigned shard_for(unsigned object_class) {
-    return slab_count_is_small(object_class) ? 0 : thread_cache_shard();
+    return slab_count(object_class) < FEW_SLABS ? 0 : thread_cache_shard();
 }
 
 unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list) {
@@ -101,6 +106,49 @@ unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void *
         return count;
     }
     return bin_take_fresh(cache, object_class, list);
+}
+
+/* The head of a bin, or what was its spare. */
+static void *head_of(struct thread_cache *cache, unsigned object_class) {
+    const struct bin *bin = bin_of(cache, object_class);
+    if (!cache->head[object_class] && bin->spare) {
+        cache->room[object_class] -= bin->spare_count;
+        cache->head[object_class] = bin_take_spare(cache, object_class);
+    }
+    return cache->head[object_class];
+}
+
+/* Whether the class's next block would come from new pages, and these would be much. Where blocks
+ * stay untouched inside, each address shall serve one size. */
+static bool needs_pages(struct thread_cache *cache, unsigned object_class) {
+    if (object_class <= SMALL_CLASS_LAST || bin_of(cache, object_class)->spare) {
+        return false;
+    }
+    if (size_classes[object_class].size > EIGHTHS_SIZE_MAX) {
+        return !load_relaxed(&sparse_is_on);
+    }
+    return slab_count(object_class) < MANY_SLABS &&
+           !slab_has_free(shard_for(object_class), object_class);
+}
+
+void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t alignment) {
+    if (!needs_pages(cache, object_class)) {
+        return NULL;
+    }
+    uint8_t *borrowed = &cache->rest->borrowed[object_class - SMALL_CLASS_LAST - 1];
+    unsigned last = (unsigned)bits_min(object_class + BORROW_CLASSES, CLASS_COUNT);
+    for (unsigned from = object_class + 1; from <= last && *borrowed < BORROW_MOST; from++) {
+        void *block = head_of(cache, from);
+        if (block && ((uintptr_t)block & (bits_max(alignment, 1) - 1)) == 0) {
+            cache->head[from] = *(void **)block;
+            cache->room[from]++;
+            bin_of(cache, from)->only_freed = 0;
+            cache->has_borrowed = true;
+            ++*borrowed;
+            return block;
+        }
+    }
+    return NULL;
 }
 
 bool bin_give_spare(struct thread_cache *cache, unsigned object_class) {

@@ -62,6 +62,11 @@ PRIM_INLINE void bin_begin_use(struct thread_cache *cache, unsigned object_class
 unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list);
 unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list);
 
+/* Where a medium class would need new pages: a block of one of the next greater classes that the
+ * thread has at hand, or NULL. A few only between two collections: what a program goes on asking
+ * for gets blocks of its own, which need no slow door. */
+void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t alignment);
+
 /* Gives head and spare away. */
 void bin_flush(struct thread_cache *cache, unsigned object_class);
 

@@ -6,3 +6,10 @@ const struct size_class size_classes[CLASS_COUNT + 1] = {
 #include "objects/size_classes.def"
 #undef SIZE_CLASS
 };
+
+unsigned size_class_of(size_t size) {
+    if (size > 128) {
+        return size_class_by_arithmetic(size);
+    }
+    return size <= 8 ? CLASS_OF_8 : (unsigned)((size + 15) / 16) + 1;
+}

@@ -51,11 +51,6 @@ PRIM_INLINE unsigned size_class_by_arithmetic(size_t size) {
 }
 
 /* The class of any size of at most MEDIUM_SIZE_MAX bytes, of the least size that holds it. */
-PRIM_INLINE unsigned size_class_of(size_t size) {
-    if (size > 128) {
-        return size_class_by_arithmetic(size);
-    }
-    return size <= 8 ? CLASS_OF_8 : (unsigned)((size + 15) / 16) + 1;
-}
+unsigned size_class_of(size_t size);
 
 #endif

@@ -244,6 +244,12 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
     return 0;
 }
 
+bool slab_has_free(unsigned shard, unsigned object_class) {
+    const struct shard *home = slab_set_shard(shard);
+    return load_relaxed(&home->sets[object_class].free_count) ||
+           load_relaxed(&home->rests[object_class].listed_count);
+}
+
 /* A run: consecutive blocks of a list that lie in one slab. */
 struct run {
     void *first;

@@ -31,6 +31,9 @@ unsigned slab_current_shard(void);
  * not a list, its first word says nothing. */
 unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list);
 
+/* Whether a shard has free blocks of a class that were handed out before, of some recent moment. */
+bool slab_has_free(unsigned shard, unsigned object_class);
+
 /* Gives a list of blocks of one class back. The list ends with NULL, or in a circle where a block
  * was freed twice (double_free.h). Called with no lock held. */
 void slab_release(unsigned object_class, void *list);
@@ -81,8 +84,8 @@ void slab_totals_add_class(struct slab_totals *totals, unsigned object_class);
 /* Slabs of one block each that are handed out: 0 for the classes whose slabs hold several. */
 size_t slab_single_count(unsigned object_class);
 
-/* Whether a class has so few slabs that it is not worth others in each shard. */
-bool slab_count_is_small(unsigned object_class);
+/* Slabs of a class in all shards. */
+size_t slab_count(unsigned object_class);
 
 /* Slabs of a class: most at a time, and how many there ever were. */
 size_t slab_peak_count(unsigned object_class);

@@ -3,8 +3,6 @@
 
 #include "pages/metadata.h"
 
-enum { FEW_SLABS = 8 }; /* of a class in all shards */
-
 struct shard slab_first_shard;
 _Atomic(struct shard *) slab_shards[SHARD_MAX] = {&slab_first_shard};
 
@@ -20,8 +18,8 @@ void slab_set_count_new(unsigned object_class) {
     add_relaxed(&level->total, 1);
 }
 
-bool slab_count_is_small(unsigned object_class) {
-    return load_relaxed(&slab_levels[object_class].count) < FEW_SLABS;
+size_t slab_count(unsigned object_class) {
+    return load_relaxed(&slab_levels[object_class].count);
 }
 
 void slab_set_free(struct span *slab) {

@@ -62,10 +62,10 @@ static void *allocate_from_slabs(unsigned object_class) {
     return count ? list : NULL;
 }
 
-PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class) {
+PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class, size_t alignment) {
     void *block = cache->head[object_class];
     if (PRIM_UNLIKELY(!block)) {
-        return thread_cache_refill(cache, object_class);
+        return thread_cache_refill(cache, object_class, alignment);
     }
     cache->head[object_class] = *(void **)block;
     cache->room[object_class]++;
@@ -89,7 +89,8 @@ PRIM_COLD bool make_room(void) {
            (cache && thread_cache_is_only() && address_map_abandon());
 }
 
-static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class) {
+static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class,
+                                size_t alignment) {
     if (hardened_is_on()) {
         return hardened_allocate(cache, bits_max(object_class, CLASS_OF_16));
     }
@@ -98,7 +99,7 @@ static void *allocate_unsampled(struct thread_cache *cache, unsigned object_clas
     }
     return PRIM_UNLIKELY(cache->is_sampling) && object_class <= SMALL_CLASS_LAST
                ? thread_sampler_pop(cache, object_class)
-               : pop(cache, object_class);
+               : pop(cache, object_class, alignment);
 }
 
 /* One block of a class, for a request of this size, in whatever state the thread is. */
@@ -116,7 +117,7 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
         block = thread_sampler_allocate(cache, object_class, size, alignment);
     }
     while (PRIM_LIKELY(!block)) {
-        block = allocate_unsampled(cache, object_class);
+        block = allocate_unsampled(cache, object_class, alignment);
         if (PRIM_UNLIKELY(!block) && hardened_is_on()) {
             /* There may be room for blocks, and none for what a hardened heap knows of them. */
             block = allocate_from_slabs(object_class);

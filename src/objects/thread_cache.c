@@ -124,6 +124,10 @@ static PRIM_COLD void collect(struct thread_cache *cache) {
         size_table_age();
         lock_release(&caches.lock, LOCK_CACHES);
     }
+    if (cache->has_borrowed) {
+        memset(cache->rest->borrowed, 0, sizeof cache->rest->borrowed);
+        cache->has_borrowed = false;
+    }
     unsigned visits = 0;
     for (unsigned step = 0; step < BIN_COUNT && visits < COLLECT_CLASSES; step++) {
         cache->visited_class = (cache->visited_class + 1) % BIN_COUNT;
@@ -202,11 +206,14 @@ unsigned thread_cache_shard(void) {
     return thread_cache_is_only() ? 0 : slab_current_shard();
 }
 
-void *thread_cache_refill(struct thread_cache *cache, unsigned object_class) {
+void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, size_t alignment) {
     PRIM_ASSERT(cache->head[object_class] == NULL);
     bin_begin_use(cache, object_class);
     thread_cache_note_event(cache);
-    void *list;
+    void *list = bin_borrow(cache, object_class, alignment);
+    if (list) {
+        return list;
+    }
     unsigned count = bin_take_list(cache, object_class, &list);
     if (count == 0) {
         return NULL;

@@ -52,6 +52,7 @@ struct bin {
 struct thread_cache_rest {
     struct bin bins[MEDIUM_CLASSES];
     uint32_t medium_left[MEDIUM_CLASSES]; /* (owner) blocks that go out unsampled */
+    uint8_t borrowed[MEDIUM_CLASSES];     /* (owner) since the collection: bin_borrow */
     uint16_t tags_before[TAG_DEPTH_MAX];  /* (owner) what each push found in force */
 };
 
@@ -61,6 +62,7 @@ struct thread_cache {
     size_t medium_size_max;          /* (owner) malloc pops blocks up to this size ... */
     size_t counted_size_max;         /* (owner) ... and counts them up to this, while sampling */
     bool is_sampling;                /* (owner) the second bins are in use */
+    bool has_borrowed;               /* (owner) since the collection: rest->borrowed */
     uint8_t marks;                   /* (owner) one bit a rank of watchers: it is inside */
     unsigned sampler_round;          /* (owner) the one that it was last set up for */
     struct thread_sampler *sampler;  /* (owner) NULL until the thread first samples */
@@ -137,8 +139,9 @@ void thread_cache_refuse(void);
 /* Whether the calling thread has a cache and no other thread has one. */
 bool thread_cache_is_only(void);
 
-/* Fills the empty head of a bin and takes one block; NULL when there is no memory. */
-void *thread_cache_refill(struct thread_cache *cache, unsigned object_class);
+/* Fills the empty head of a bin and takes one block, aligned as the class is, or as asked if that
+ * is not 0; NULL when there is no memory. */
+void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, size_t alignment);
 
 /* Makes room in a full bin and puts one block in. */
 void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block);

@@ -110,7 +110,7 @@ static void test_refill_and_overflow(void **state) {
     (void)state;
     struct thread_cache *cache = fresh_cache();
     for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        void *block = thread_cache_refill(cache, object_class);
+        void *block = thread_cache_refill(cache, object_class, 0);
         assert_non_null(block);
         assert_int_equal(span_class_of(block), object_class);
         check_cache(cache);

@@ -1,0 +1,105 @@
+#include "objects/bin.h"
+
+#include "objects/allocate.h"
+#include "objects/heap.h"
+#include "objects/slab.h"
+#include "pages/span.h"
+#include "unit/unit.h"
+
+static int length(const void *list) {
+    int count = 0;
+    for (; list; list = *(void *const *)list) {
+        count++;
+    }
+    return count;
+}
+
+static struct thread_cache *fresh_cache(void) {
+    heap_ensure();
+    struct thread_cache *cache = thread_cache_own();
+    CHECK(cache != NULL, "the thread has no cache");
+    thread_cache_flush(cache);
+    slab_trim();
+    return cache;
+}
+
+static void check_bin(struct thread_cache *cache, unsigned object_class) {
+    const struct bin *bin = bin_of(cache, object_class);
+    assert_int_equal(cache->room[object_class] + length(cache->head[object_class]), bin->capacity);
+    assert_int_equal(length(bin->spare), bin->spare_count);
+}
+
+/* Takes a block and gives it back; returns the class that it is of. */
+static unsigned turn(struct thread_cache *cache, unsigned object_class) {
+    void *block = thread_cache_refill(cache, object_class, 0);
+    assert_non_null(block);
+    unsigned found = span_class_of(block);
+    thread_cache_overflow(cache, found, block);
+    check_bin(cache, object_class);
+    check_bin(cache, found);
+    return found;
+}
+
+/* A medium class without a block takes what the next one has, but not for ever. */
+static void test_borrowing(void **state) {
+    (void)state;
+    enum { TIMES = 60 };
+    for (unsigned object_class = 1; object_class < CLASS_COUNT; object_class++) {
+        struct thread_cache *cache = fresh_cache();
+        assert_int_equal(turn(cache, object_class + 1), object_class + 1);
+        unsigned times = 0;
+        while (turn(cache, object_class) != object_class) {
+            assert_in_range(++times, 1, TIMES);
+        }
+        assert_int_equal(times > 0, object_class > SMALL_CLASS_LAST);
+    }
+    fresh_cache();
+}
+
+/* Not while there are blocks of its own that were in use before. */
+static void test_own_blocks_first(void **state) {
+    (void)state;
+    enum { OWN = 60, OTHERS = 61 };
+    struct thread_cache *cache = fresh_cache();
+    void *block = NULL;
+    void *held = NULL; /* keeps the slab */
+    assert_int_equal(slab_acquire(0, OWN, 1, &block), 1);
+    assert_int_equal(slab_acquire(0, OWN, 1, &held), 1);
+    *(void **)block = *(void **)held = NULL;
+    slab_release(OWN, block);
+    assert_int_equal(turn(cache, OTHERS), OTHERS);
+    assert_int_equal(turn(cache, OWN), OWN);
+    slab_release(OWN, held);
+    fresh_cache();
+}
+
+static void test_alignment(void **state) {
+    (void)state;
+    enum { BLOCKS = 64, SIZES = 9, STEP = 500 };
+    void *blocks[BLOCKS];
+    fresh_cache();
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i] = allocate(SMALL_SIZE_MAX + i * STEP);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        release(blocks[i]);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        size_t alignment = (size_t)16 << i % SIZES;
+        blocks[i] = allocate_aligned(SMALL_SIZE_MAX + i * STEP, alignment);
+        assert_int_equal((uintptr_t)blocks[i] % alignment, 0);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        release(blocks[i]);
+    }
+    fresh_cache();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_borrowing),
+        cmocka_unit_test(test_own_blocks_first),
+        cmocka_unit_test(test_alignment),
+    };
+    return cmocka_run_group_tests_name("bin", tests, NULL, NULL);
+}
