@@ -1,14 +1,15 @@
 /* returned.h - how much of what went back to the system was needed again soon: the price of
  * returning it, a fault for each page, was paid for nothing.
  *
- * Each 2 MiB of heap remembers when pages of it last went back, so the sum is a bound: it takes all
- * of such a range that comes into use within a second. Hints only; free while nothing goes back. */
+ * Each 2 MiB of heap remembers when pages of it last went back, and how much: so much of what
+ * comes into use there within a second counts, whichever pages they are. So the sum is a bound, and
+ * never more than what went back. Hints only; free while nothing goes back. */
 #ifndef PRIM_PAGES_RETURNED_H
 #define PRIM_PAGES_RETURNED_H
 
 #include "base/atomics.h"
 
-/* (atomic: counter) bytes that came into use within a second after pages beside them, or their own,
+/* (atomic: counter) bytes that came into use within a second after as many of their 2 MiB
  * went back */
 extern PRIM_HIDDEN _Atomic uint64_t returned_needed_bytes;
 

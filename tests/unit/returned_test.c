@@ -59,6 +59,19 @@ static void test_needed_at_once(void **state) {
     page_heap_free(half, SPAN_DIRTY);
 }
 
+/* Little of 2 MiB goes back, all of them come into use: what went back counts, and once. */
+static void test_needed_among_others(void **state) {
+    (void)state;
+    struct span *span = take_touched();
+    uint64_t before = needed();
+    returned_note(span->address, span->address + 2 * SLICE_SIZE);
+    returned_need(span->address, span_end(span));
+    assert_int_equal(needed() - before, 2 * SLICE_SIZE);
+    returned_need(span->address, span_end(span));
+    assert_int_equal(needed() - before, 2 * SLICE_SIZE);
+    page_heap_free(span, SPAN_DIRTY);
+}
+
 static void test_needed_later(void **state) {
     (void)state;
     page_heap_free(take_touched(), SPAN_DIRTY);
@@ -71,9 +84,8 @@ static void test_needed_later(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_went_back),
-        cmocka_unit_test(test_nothing_was_resident),
-        cmocka_unit_test(test_needed_at_once),
+        cmocka_unit_test(test_nothing_went_back), cmocka_unit_test(test_nothing_was_resident),
+        cmocka_unit_test(test_needed_at_once),    cmocka_unit_test(test_needed_among_others),
         cmocka_unit_test(test_needed_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
