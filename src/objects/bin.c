@@ -151,6 +151,30 @@ void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t align
     return NULL;
 }
 
+/* Lists stay as long as bins are: then those that go round are always cut between the same blocks.
+ * Were one a block longer, all that follow it would be cut elsewhere than the time before, and
+ * what goes back to slabs would come in more and smaller pieces each time. */
+void bin_full_head_to_spare(struct thread_cache *cache, unsigned object_class, unsigned excess) {
+    void *newest = cache->head[object_class];
+    void **last = NULL;
+    if (excess < bin_of(cache, object_class)->capacity) {
+        for (unsigned i = 0; i < excess; i++) {
+            last = i ? *last : newest;
+        }
+    }
+    if (last) {
+        cache->head[object_class] = *last;
+        cache->room[object_class] += (int32_t)excess;
+        *last = NULL;
+    }
+    bin_head_to_spare(cache, object_class);
+    bin_mark(cache->was_moved, object_class);
+    if (last) {
+        cache->head[object_class] = newest;
+        cache->room[object_class] -= (int32_t)excess;
+    }
+}
+
 bool bin_give_spare(struct thread_cache *cache, unsigned object_class) {
     struct bin *bin = bin_of(cache, object_class);
     unsigned count = bin->spare_count;

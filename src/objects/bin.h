@@ -43,6 +43,9 @@ void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigne
 void *bin_take_spare(struct thread_cache *cache, unsigned object_class);
 void bin_head_to_spare(struct thread_cache *cache, unsigned object_class);
 
+/* The same for all of the head but its newest blocks, so many that came when it was full. */
+void bin_full_head_to_spare(struct thread_cache *cache, unsigned object_class, unsigned excess);
+
 /* Gives the spare away: all of it, if it is kept for who needs it next; else some, and false. */
 bool bin_give_spare(struct thread_cache *cache, unsigned object_class);
 

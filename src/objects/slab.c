@@ -366,7 +366,7 @@ static unsigned release(unsigned object_class, void **list, unsigned effort) {
     bool is_careful = double_free_is_likely();
     for (bool is_known = false; *list && done < effort;) {
         void *rest = *list;
-        unsigned count = gather_runs(&rest, runs, most);
+        unsigned count = gather_runs(&rest, runs, RUN_MAX);
         if (PRIM_UNLIKELY(rest && !is_known)) { /* a long list, or a circle */
             is_known = true;
             if (double_free_cut(*list)) {
@@ -374,11 +374,15 @@ static unsigned release(unsigned object_class, void **list, unsigned effort) {
                 continue;
             }
         }
-        for (unsigned i = 0; i < count; i++) {
-            blocks += runs[i].count;
+        for (unsigned i = 0; i < count && done < effort;) {
+            unsigned some = (unsigned)bits_min(most, count - i);
+            for (unsigned j = i; j < i + some; j++) {
+                blocks += runs[j].count;
+            }
+            done += some + RUNS_OF_A_SLAB * return_runs(object_class, runs + i, some, is_careful);
+            i += some;
+            *list = i < count ? runs[i].first : rest;
         }
-        done += count + RUNS_OF_A_SLAB * return_runs(object_class, runs, count, is_careful);
-        *list = rest;
     }
     return blocks;
 }

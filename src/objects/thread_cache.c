@@ -231,6 +231,7 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
     bin_begin_use(cache, object_class);
     bool has_worked = thread_cache_note_event(cache);
     if (!has_worked && cache->room[object_class] <= 0 && cache->head[object_class]) {
+        unsigned excess = (unsigned)-cache->room[object_class];
         if (bin->spare) {
             bin_give_spare(cache, object_class);
             if (!bin->spare) {
@@ -238,8 +239,7 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
             }
         }
         if (cache->head[object_class] && !bin->spare) {
-            bin_head_to_spare(cache, object_class);
-            bin_mark(cache->was_moved, object_class);
+            bin_full_head_to_spare(cache, object_class, excess);
         }
     }
     if (bin->capacity == 0) { /* no budget for this class, or no use for it */

@@ -395,6 +395,27 @@ static void test_turns_make_bins_grow(void **state) {
     thread_cache_flush(cache);
 }
 
+/* The slow event that collects leaves a full bin full, and one block more in it. */
+static void test_lists_stay_as_long_as_bins(void **state) {
+    (void)state;
+    enum { CAPACITY = 1024, INTERVAL = 64 };
+    struct thread_cache *cache = fresh_cache();
+    unsigned object_class = size_class_of(64);
+    allocate_many(2 * CAPACITY + 2, 64);
+    bin_flush(cache, object_class);
+    bin_set_capacity(cache, object_class, CAPACITY);
+    release_many(2 * CAPACITY);
+    assert_int_equal(bin_of(cache, object_class)->spare_count, CAPACITY);
+    cache->slow_events |= INTERVAL - 1;
+    release(blocks[2 * CAPACITY]);
+    assert_int_equal(cache->room[object_class], -1);
+    release(blocks[2 * CAPACITY + 1]);
+    assert_int_equal(bin_of(cache, object_class)->spare_count, CAPACITY);
+    assert_int_equal(cache->room[object_class], CAPACITY - 2);
+    check_cache(cache);
+    thread_cache_flush(cache);
+}
+
 /* Processor 1 has a shard of its own, and its blocks come from there only if they are many. */
 static void use_shards(unsigned number) {
     enum { LITTLE = 16, LARGE = 1024 };
@@ -471,6 +492,7 @@ int main(void) {
         cmocka_unit_test(test_flush),
         cmocka_unit_test(test_threads_leave_nothing),
         cmocka_unit_test(test_turns_make_bins_grow),
+        cmocka_unit_test(test_lists_stay_as_long_as_bins),
         cmocka_unit_test(test_few_slabs_share_a_shard),
         cmocka_unit_test(test_options_are_applied),
     };
