@@ -90,7 +90,9 @@ unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void 
     unsigned wanted = (unsigned)bits_max(bin->capacity, 1);
     unsigned count = slab_acquire(shard_for(object_class), object_class, wanted, list);
     bin->only_freed = 0;
-    if (count && (size_classes[object_class].size <= REFILL_GROWTH_SIZE || bin->capacity == 0)) {
+    /* Much less than wanted is the beginning of a page: it says nothing of how much is needed. */
+    if (count && count * 2 >= wanted &&
+        (size_classes[object_class].size <= REFILL_GROWTH_SIZE || bin->capacity == 0)) {
         bin_grow(cache, object_class);
     }
     return count;

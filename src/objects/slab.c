@@ -15,7 +15,7 @@
 enum {
     WHOLE_LIST_SIZE = 2048,          /* slabs of blocks up to this size give their list uncut ... */
     WHOLE_LIST_MOST = 4,             /* ... if it has at most so many times what is wanted */
-    CARVE_SIZE_MAX = 16 * 1024,      /* bytes of fresh blocks taken at once beyond the page */
+    CARVE_SIZE_MAX = 16 * 1024,      /* bytes of fresh blocks that one thread takes at once */
     RUN_MAX = 16,                    /* runs of blocks returned under one lock */
     RUN_LENGTH_MAX = SLICE_SIZE / 8, /* blocks that one can have at most */
     RUNS_OF_A_SLAB = 8,              /* take as long to return as a slab to free */
@@ -77,15 +77,23 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
     return 0;
 }
 
-/* Among several threads greater blocks leave a slab of untouched pages one by one, as they are: who
- * linked more of them would wait for the kernel's pages, and perhaps nobody needs those. */
-static bool leaves_alone(const struct span *slab, size_t size) {
-    return size > WHOLE_LIST_SIZE && slab->is_zero && !is_for_one();
+/* How many fresh blocks leave together, the first of them here. One thread gets those up to the end
+ * of the system's page, and more: the next page stays untouched until it is needed. Among several
+ * threads malloc does not wait for the kernel's pages, which the program may never touch: the first
+ * block that starts in a page leaves alone, unlinked, and the others of that page the next time,
+ * when somebody has written to it. */
+static unsigned fresh_count(uintptr_t start, size_t size, unsigned wanted) {
+    size_t page = memory_page_size();
+    if (is_for_one()) {
+        size_t least = bits_round_up(start + size, page) - start;
+        return (unsigned)(bits_max(least, bits_min(wanted * size, CARVE_SIZE_MAX)) / size);
+    }
+    size_t offset = start & (page - 1);
+    return offset < size ? 1 : (unsigned)bits_min(wanted, (page - offset + size - 1) / size);
 }
 
-/* Takes fresh blocks from the slab being carved, up to the end of the system's page: the next
- * page stays untouched until it is needed. Where there is no such slab, wakes sleeping blocks. The
- * caller links them, outside the lock: that touches their pages. */
+/* Takes fresh blocks from the slab being carved. Where there is no such slab, wakes sleeping ones.
+ * The caller links them, outside the lock: that touches their pages. */
 static unsigned carve(struct slab_set *set, unsigned object_class, unsigned wanted, char **first) {
     struct span *slab = set->carving;
     size_t size = size_classes[object_class].size;
@@ -95,11 +103,7 @@ static unsigned carve(struct slab_set *set, unsigned object_class, unsigned want
     }
     uint32_t room = size_classes[object_class].capacity - slab->carved_count;
     uintptr_t start = slab->address + slab->carved_count * size;
-    uintptr_t page_end = bits_round_up(start + size, memory_page_size());
-    size_t least = is_for_one() ? page_end - start : size;
-    size_t most = leaves_alone(slab, size) ? size : CARVE_SIZE_MAX;
-    size_t bytes = bits_max(least, bits_min(wanted * size, most));
-    uint32_t count = (uint32_t)bits_min(room, bytes / size);
+    uint32_t count = (uint32_t)bits_min(room, fresh_count(start, size, wanted));
     *first = (char *)start;
     slab->carved_count = (uint16_t)(slab->carved_count + count);
     slab->used_count = (uint16_t)(slab->used_count + count);
@@ -223,12 +227,11 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
         unsigned count = kept ? 0 : take_partial(set, object_class, wanted, list);
         unsigned carved = kept + count ? 0 : carve(set, object_class, wanted, &fresh);
         lock_release(&set->lock, LOCK_CLASS);
-        size_t size = size_classes[object_class].size;
         if (carved) {
             *list = fresh;
         }
-        if (carved > 1 || (carved && size <= WHOLE_LIST_SIZE)) {
-            slab_set_chain(fresh, carved, size, NULL);
+        if (carved > 1) {
+            slab_set_chain(fresh, carved, size_classes[object_class].size, NULL);
         }
         if (count + carved) {
             return count + carved;

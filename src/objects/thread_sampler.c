@@ -304,6 +304,9 @@ static unsigned take_list(struct thread_cache *cache, unsigned object_class, voi
     }
     counted->lack = 0;
     unsigned count = bin_take_list(cache, object_class, list);
+    if (count == 1) {
+        *(void **)*list = NULL;
+    }
     return count == 0 && cache->head[object_class] ? take_head(cache, object_class, list) : count;
 }
 

@@ -101,24 +101,24 @@ static bool is_resident(const void *block) {
     return state & 1;
 }
 
-/* Among several threads a greater block of a fresh slab comes alone, and nobody has touched its
- * page yet. */
-static void test_greater_blocks_come_untouched(void **state) {
+/* Among several threads a page's first block comes alone, before anybody touched the page. */
+static void test_pages_come_untouched(void **state) {
     (void)state;
     static void *kept[100];
-    unsigned object_class = size_class_of(8192);
-    size_t untouched = 0;
     slab_initialise(2);
-    for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
-        assert_int_equal(slab_acquire(1, object_class, 2, &kept[i]) > 0, 1);
-        bool is_alone = span_of_block(kept[i])->is_zero && !is_resident(kept[i]);
-        untouched += is_alone;
-        *(void **)kept[i] = is_alone ? NULL : *(void **)kept[i];
-    }
-    size_t sharing = bits_max(memory_page_size() / 8192, 1); /* blocks that touch a page together */
-    assert_true(untouched > ARRAY_LENGTH(kept) / 2 / sharing);
-    for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
-        slab_release(object_class, kept[i]);
+    for (size_t size = 1024; size <= 8192; size *= 8) {
+        unsigned object_class = size_class_of(size);
+        size_t untouched = 0;
+        purge_all(0);
+        for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
+            unsigned count = slab_acquire(1, object_class, 2, &kept[i]);
+            untouched += !is_resident(kept[i]);
+            *(void **)kept[i] = count == 1 ? NULL : *(void **)kept[i];
+        }
+        assert_true(untouched > ARRAY_LENGTH(kept) / 2 / bits_max(memory_page_size() / size, 1));
+        for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
+            slab_release(object_class, kept[i]);
+        }
     }
     slab_initialise(1);
     check_nothing_left();
@@ -481,7 +481,7 @@ static void test_double_frees(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greater_blocks_come_untouched), /* the first: no page is dirty yet */
+        cmocka_unit_test(test_pages_come_untouched), /* the first: no page is dirty yet */
         cmocka_unit_test(test_carving_stops_at_page_end),
         cmocka_unit_test(test_every_class),
         cmocka_unit_test(test_blocks_are_disjoint),
