@@ -81,12 +81,15 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
  * of the system's page, and more: the next page stays untouched until it is needed. Among several
  * threads malloc does not wait for the kernel's pages, which the program may never touch: the first
  * block that starts in a page leaves alone, unlinked, and the others of that page the next time,
- * when somebody has written to it. */
+ * when somebody has written to it. But not where the next, another thread's, shares its line. */
 static unsigned fresh_count(uintptr_t start, size_t size, unsigned wanted) {
     size_t page = memory_page_size();
     if (is_for_one()) {
         size_t least = bits_round_up(start + size, page) - start;
         return (unsigned)(bits_max(least, bits_min(wanted * size, CARVE_SIZE_MAX)) / size);
+    }
+    if (size < PRIM_CACHE_LINE) {
+        return (unsigned)bits_clamp(wanted, 1, CARVE_SIZE_MAX / size);
     }
     size_t offset = start & (page - 1);
     return offset < size ? 1 : (unsigned)bits_min(wanted, (page - offset + size - 1) / size);

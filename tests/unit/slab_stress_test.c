@@ -93,8 +93,23 @@ static void test_threads(void **state) {
     slab_initialise(1);
 }
 
+/* Two threads that got neighbours within a cache line would take it from each other. */
+static void test_small_blocks_leave_together(void **state) {
+    (void)state;
+    enum { LISTS = 200, WANTED = 8, SIZE = 16 }; /* so many fill whole lines, pages and slabs */
+    static void *lists[LISTS];
+    slab_initialise(2);
+    for (size_t i = 0; i < LISTS; i++) {
+        assert_int_equal(slab_acquire(1, size_class_of(SIZE), WANTED, &lists[i]), WANTED);
+    }
+    for (size_t i = 0; i < LISTS; i++) {
+        slab_release(size_class_of(SIZE), lists[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_blocks_leave_together),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("slab_stress", tests, NULL, NULL);
