@@ -79,20 +79,19 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
 
 /* How many fresh blocks leave together, the first of them here. One thread gets those up to the end
  * of the system's page, and more: the next page stays untouched until it is needed. Among several
- * threads malloc does not wait for the kernel's pages, which the program may never touch: the first
- * block that starts in a page leaves alone, unlinked, and the others of that page the next time,
- * when somebody has written to it. But not where the next, another thread's, shares its line. */
+ * threads malloc waits for one of the kernel's pages at most, or for none, which the program may
+ * never touch: the first block that starts in a page leaves alone, unlinked, and the others of that
+ * page the next time, when somebody has written to it; unless it shares a cache line with the next
+ * one, which may be another thread's by then. */
 static unsigned fresh_count(uintptr_t start, size_t size, unsigned wanted) {
     size_t page = memory_page_size();
     if (is_for_one()) {
         size_t least = bits_round_up(start + size, page) - start;
         return (unsigned)(bits_max(least, bits_min(wanted * size, CARVE_SIZE_MAX)) / size);
     }
-    if (size < PRIM_CACHE_LINE) {
-        return (unsigned)bits_clamp(wanted, 1, CARVE_SIZE_MAX / size);
-    }
     size_t offset = start & (page - 1);
-    return offset < size ? 1 : (unsigned)bits_min(wanted, (page - offset + size - 1) / size);
+    bool leaves_alone = offset < size && size % PRIM_CACHE_LINE == 0;
+    return leaves_alone ? 1 : (unsigned)bits_min(wanted, (page - offset + size - 1) / size);
 }
 
 /* Takes fresh blocks from the slab being carved. Where there is no such slab, wakes sleeping ones.

@@ -2,6 +2,7 @@
 #include "base/atomics.h"
 #include "objects/size_class.h"
 #include "objects/slab.h"
+#include "os/memory.h"
 #include "pages/span.h"
 #include "unit/unit.h"
 
@@ -93,23 +94,33 @@ static void test_threads(void **state) {
     slab_initialise(1);
 }
 
-/* Two threads that got neighbours within a cache line would take it from each other. */
-static void test_small_blocks_leave_together(void **state) {
+/* Two threads that got neighbours within a cache line would take it from each other: only a block
+ * that fills whole lines is the only one of its page to leave. */
+static void test_neighbours_in_a_line_leave_together(void **state) {
     (void)state;
-    enum { LISTS = 200, WANTED = 8, SIZE = 16 }; /* so many fill whole lines, pages and slabs */
+    enum { LISTS = 200, WANTED = 8 };
+    static const uint16_t sizes[] = {16, 48, 80, 112};
     static void *lists[LISTS];
     slab_initialise(2);
-    for (size_t i = 0; i < LISTS; i++) {
-        assert_int_equal(slab_acquire(1, size_class_of(SIZE), WANTED, &lists[i]), WANTED);
-    }
-    for (size_t i = 0; i < LISTS; i++) {
-        slab_release(size_class_of(SIZE), lists[i]);
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        size_t begun_pages = 0;
+        for (size_t j = 0; j < LISTS; j++) {
+            unsigned count = slab_acquire(1, size_class_of(sizes[i]), WANTED, &lists[j]);
+            bool begins_page = ((uintptr_t)lists[j] & (memory_page_size() - 1)) < sizes[i];
+            assert_true(count == WANTED || (count && !begins_page));
+            begun_pages += begins_page;
+            *(void **)lists[j] = count == 1 ? NULL : *(void **)lists[j];
+        }
+        assert_true(begun_pages > 0);
+        for (size_t j = 0; j < LISTS; j++) {
+            slab_release(size_class_of(sizes[i]), lists[j]);
+        }
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_blocks_leave_together),
+        cmocka_unit_test(test_neighbours_in_a_line_leave_together),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("slab_stress", tests, NULL, NULL);
