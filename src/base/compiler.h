@@ -10,7 +10,15 @@
 #define PRIM_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 #define PRIM_EXPORT __attribute__((visibility("default")))
+
+/* In files that had better be small (CMakeLists.txt) the compiler sees for itself what is worth a
+ * call. Not under sanitizers, which look at what a function calls though they leave it alone. */
+#if defined(PRIM_SMALL) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define PRIM_INLINE static inline
+#else
 #define PRIM_INLINE static inline __attribute__((always_inline))
+#endif
+
 #define PRIM_NOINLINE __attribute__((noinline))
 #define PRIM_COLD __attribute__((cold, noinline))
 
