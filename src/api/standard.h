@@ -24,7 +24,6 @@ int posix_memalign(void **result, size_t alignment, size_t size);
 void *memalign(size_t alignment, size_t size);
 void *valloc(size_t size);
 void *pvalloc(size_t size);
-void cfree(void *block);
 size_t malloc_usable_size(void *block);
 int malloc_trim(size_t pad);
 int mallopt(int parameter, int value);
@@ -32,5 +31,8 @@ struct prim_mallinfo mallinfo(void);
 struct prim_mallinfo2 mallinfo2(void);
 int malloc_info(int options, FILE *stream);
 void malloc_stats(void);
+
+/* One more name for a function of the same file. */
+#define ALIAS(name, function) PRIM_EXPORT __typeof__(function) name PRIM_ALIAS(function);
 
 #endif

@@ -1,6 +1,7 @@
 /* standard_c.c - the malloc family under the names of C and POSIX.
  *
- * The standard each function follows stands in exports.def. */
+ * The standard each function follows stands in exports.def; so do the names under which glibc has
+ * them too, which old programs and other interposers link. */
 #include "api/family.h"
 #include "api/standard.h"
 
@@ -39,3 +40,11 @@ PRIM_EXPORT void *aligned_alloc(size_t alignment, size_t size) {
 PRIM_EXPORT int posix_memalign(void **result, size_t alignment, size_t size) {
     return family_posix_memalign(result, alignment, size);
 }
+
+ALIAS(__libc_malloc, malloc)
+ALIAS(__libc_calloc, calloc)
+ALIAS(__libc_realloc, realloc)
+ALIAS(__libc_free, free)
+ALIAS(__libc_cfree, free)
+ALIAS(cfree, free)
+ALIAS(__posix_memalign, posix_memalign)

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "api/family.h"
+#include "api/standard.h"
 
 #pragma weak dlsym /* in a library of its own before glibc 2.34, and absent from static programs */
 
@@ -152,8 +153,6 @@ DELETE(_ZdlPv, (void *block), DELETE, SIZE_NOT_STATED, 0)
 DELETE(_ZdaPv, (void *block), DELETE_ARRAY, SIZE_NOT_STATED, 0)
 DELETE(_ZdlPvm, (void *block, size_t size), DELETE, size, 0)
 DELETE(_ZdaPvm, (void *block, size_t size), DELETE_ARRAY, size, 0)
-DELETE(_ZdlPvRKSt9nothrow_t, (void *block, const void *nothrow), DELETE, SIZE_NOT_STATED, 0)
-DELETE(_ZdaPvRKSt9nothrow_t, (void *block, const void *nothrow), DELETE_ARRAY, SIZE_NOT_STATED, 0)
 DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), DELETE, SIZE_NOT_STATED, alignment)
 DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), DELETE_ARRAY, SIZE_NOT_STATED,
        alignment)
@@ -161,7 +160,9 @@ DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DEL
        alignment)
 DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ARRAY, size,
        alignment)
-DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *nothrow),
-       DELETE, SIZE_NOT_STATED, alignment)
-DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *nothrow),
-       DELETE_ARRAY, SIZE_NOT_STATED, alignment)
+
+/* The nothrow forms do the same; what is handed over last they do not look at. */
+ALIAS(_ZdlPvRKSt9nothrow_t, _ZdlPv)
+ALIAS(_ZdaPvRKSt9nothrow_t, _ZdaPv)
+ALIAS(_ZdlPvSt11align_val_tRKSt9nothrow_t, _ZdlPvSt11align_val_t)
+ALIAS(_ZdaPvSt11align_val_tRKSt9nothrow_t, _ZdaPvSt11align_val_t)

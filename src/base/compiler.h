@@ -22,6 +22,13 @@
 #define PRIM_NOINLINE __attribute__((noinline))
 #define PRIM_COLD __attribute__((cold, noinline))
 
+/* GCC has alias and function agree in what callers are told of them; clang does not ask. */
+#if __has_attribute(copy)
+#define PRIM_ALIAS(function) __attribute__((alias(#function), copy(function)))
+#else
+#define PRIM_ALIAS(function) __attribute__((alias(#function)))
+#endif
+
 /* Runs in every process, in a file most of which does not (cmake/primalloc_layout.cmake). */
 #define PRIM_STARTUP __attribute__((section(".text.startup")))
 
