@@ -10,6 +10,11 @@ PRIM_FAR _Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT];
 
 static _Atomic(struct span_chunk *) newest_chunk; /* (atomic: chunk list) */
 
+PRIM_COLD unsigned span_class_unmapped(const void *pointer) {
+    struct span *slice = span_of_slice((uintptr_t)pointer);
+    return slice ? slice->object_class : 0;
+}
+
 bool span_cover(uintptr_t address, size_t size) {
     for (uintptr_t chunk = address >> CHUNK_SHIFT; chunk <= (address + size - 1) >> CHUNK_SHIFT;
          chunk++) {
@@ -57,8 +62,9 @@ void span_forget_inner(uintptr_t start, uintptr_t end) {
     uintptr_t chunk_end = bits_round_up(start + 1, (uintptr_t)1 << CHUNK_SHIFT);
     for (; start < end; start = chunk_end, chunk_end += (uintptr_t)1 << CHUNK_SHIFT) {
         uintptr_t last = bits_min(end, chunk_end) - SLICE_SIZE;
-        uintptr_t low = bits_round_up((uintptr_t)(span_of_slice(start) + 1), memory_page_size());
-        uintptr_t high = bits_round_down((uintptr_t)span_of_slice(last), memory_page_size());
+        uintptr_t low =
+            bits_round_up((uintptr_t)(span_of_heap_slice(start) + 1), memory_page_size());
+        uintptr_t high = bits_round_down((uintptr_t)span_of_heap_slice(last), memory_page_size());
         if (low < high) {
             memory_purge((void *)low, high - low);
         }
@@ -66,12 +72,12 @@ void span_forget_inner(uintptr_t start, uintptr_t end) {
 }
 
 struct span *span_create(uintptr_t address, size_t slice_count, enum span_state state) {
-    struct span *head = span_of_slice(address);
+    struct span *head = span_of_heap_slice(address);
     head->address = address;
     head->slice_count = (uint32_t)slice_count;
     head->head_offset = 0;
     span_set_state(head, state);
-    struct span *last = span_of_slice(address + (slice_count - 1) * SLICE_SIZE);
+    struct span *last = span_of_heap_slice(address + (slice_count - 1) * SLICE_SIZE);
     last->head_offset = (uint32_t)(slice_count - 1);
     return head;
 }
@@ -82,7 +88,7 @@ void span_publish(struct span *span, enum span_state state, unsigned object_clas
     span_set_state(span, state);
     for (size_t i = 0; i < announced; i++) {
         uintptr_t address = span->address + i * SLICE_SIZE;
-        struct span *slice = span_of_slice(address);
+        struct span *slice = span_of_heap_slice(address);
         if (i && i + 1 < announced) { /* head and last have theirs, and neighbours read it */
             slice->head_offset = (uint32_t)i;
         }
@@ -95,7 +101,7 @@ void span_withdraw(struct span *span) {
     size_t announced = span_state(span) == SPAN_SLAB ? span->slice_count : 1;
     for (size_t i = 0; i < announced; i++) {
         uintptr_t address = span->address + i * SLICE_SIZE;
-        span_of_slice(address)->object_class = 0;
+        span_of_heap_slice(address)->object_class = 0;
         address_map_set(address, 0);
     }
     span_set_state(span, SPAN_BUSY);

@@ -141,23 +141,26 @@ PRIM_INLINE bool span_has_mark(uintptr_t address, enum span_mark mark) {
     return load_relaxed(span_mark_word(address, mark)) & span_mark_bit(address);
 }
 
+/* The descriptor of a slice of the heap. */
+PRIM_INLINE struct span *span_of_heap_slice(uintptr_t address) {
+    struct span_chunk *chunk = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
+    return &chunk->slots[(address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)].span;
+}
+
 /* The span of a block that we handed out. */
 PRIM_INLINE struct span *span_of_block(const void *block) {
-    uintptr_t address = (uintptr_t)block;
-    struct span_chunk *chunk = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
-    union span_slot *slot = &chunk->slots[(address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)];
-    uint32_t offset = slot->span.head_offset;
-    return offset ? span_of_slice(address - (uintptr_t)offset * SLICE_SIZE) : &slot->span;
+    struct span *slice = span_of_heap_slice((uintptr_t)block);
+    uint32_t offset = slice->head_offset;
+    return offset ? span_of_heap_slice((uintptr_t)block - (uintptr_t)offset * SLICE_SIZE) : slice;
 }
+
+unsigned span_class_unmapped(const void *pointer);
 
 /* The class of any pointer at all, 0 if it is no block of ours: what the address map says, or the
  * descriptors where there is no map. */
 PRIM_INLINE unsigned span_class_of(const void *pointer) {
-    if (PRIM_LIKELY(address_map_mask != 0)) {
-        return address_map_class(pointer);
-    }
-    struct span *slice = span_of_slice((uintptr_t)pointer);
-    return slice ? slice->object_class : 0;
+    return PRIM_LIKELY(address_map_mask != 0) ? address_map_class(pointer)
+                                              : span_class_unmapped(pointer);
 }
 
 PRIM_INLINE enum span_state span_state(const struct span *span) {
