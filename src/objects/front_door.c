@@ -94,9 +94,6 @@ PRIM_NOINLINE void *front_calloc(size_t size) {
 }
 
 void *front_allocate(size_t size, size_t alignment, enum call call, const void *caller) {
-    if (alignment == 0 && hardened_here()) {
-        return hardened_malloc(size, hardened_here());
-    }
     if (PRIM_UNLIKELY(watcher_is_any())) {
         return allocate_watched(size, alignment, call, caller);
     }

@@ -220,8 +220,9 @@ PRIM_NOINLINE void *allocate_slower(size_t size) {
 }
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {
-    if (hardened_here()) {
-        return hardened_malloc(size, hardened_here());
+    struct hardened_cache *hardened = hardened_here();
+    if (hardened) {
+        return hardened_malloc(size, hardened);
     }
     return size <= SMALL_SIZE_MAX ? allocate_slower(size)
                                   : allocate_medium_or(size, allocate_slower);
