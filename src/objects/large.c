@@ -7,7 +7,6 @@
 #include "objects/large_guard.h"
 #include "objects/size_class.h"
 #include "objects/threshold.h"
-#include "os/alone.h"
 #include "pages/huge.h"
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
@@ -25,25 +24,16 @@ static size_t slices_for(size_t size) {
     return size > PTRDIFF_MAX - SLICE_SIZE ? 0 : (size + SLICE_SIZE - 1) / SLICE_SIZE;
 }
 
-static _Atomic size_t block_count; /* (atomic: counter) */
-static _Atomic size_t block_total; /* (atomic: counter) */
-static _Atomic size_t slice_count; /* (atomic: counter) in blocks */
-static _Atomic size_t slice_peak;  /* (atomic: counter) most of these */
-
 size_t large_count(void) {
-    return load_relaxed(&block_count);
+    return load_relaxed(&span_levels[CLASS_LARGE].count);
 }
 
 size_t large_peak_bytes(void) {
-    return load_relaxed(&slice_peak) * SLICE_SIZE;
+    return (size_t)load_relaxed(&span_levels[CLASS_LARGE].slice_peak) * SLICE_SIZE;
 }
 
 size_t large_total_count(void) {
-    return load_relaxed(&block_total);
-}
-
-static void count_slices(size_t slices) {
-    counter_add_peak(&slice_count, &slice_peak, slices);
+    return load_relaxed(&span_levels[CLASS_LARGE].total);
 }
 
 /* How many slices a block's span has to begin with. */
@@ -56,19 +46,11 @@ static size_t span_slices(size_t size) {
 static void publish(struct span *span, size_t size) {
     threshold_begin(span, size);
     span->is_sampled = false;
-    span_publish(span, SPAN_LARGE, CLASS_LARGE);
-    counter_add(&block_count, 1);
-    counter_add(&block_total, 1);
-}
-
-/* Once the span is as long as it is to be. */
-static void begin_block(struct span *span) {
-    large_guard_begin(span);
-    count_slices(span->slice_count);
+    span_publish_large(span, CLASS_LARGE);
 }
 
 /* To the page heap, as CLEAN if its pages are gone. */
-static PRIM_NOINLINE void give(struct span *span, enum span_state state) {
+static PRIM_COLD void give(struct span *span, enum span_state state) {
     large_guard_end(span);
     purge_free(span, threshold_end(span, state));
 }
@@ -107,28 +89,33 @@ static PRIM_COLD struct span *take_kept(size_t size, size_t alignment, bool *is_
     return span;
 }
 
+/* The block has ended, and its span and guard may serve another. */
+static PRIM_COLD void end_guarded(struct span *span) {
+    page_heap_count(span, false);
+    span_withdraw(span);
+    span = large_guard_keep(span);
+    if (span) {
+        give(span, SPAN_DIRTY);
+    }
+}
+
 /* Takes a block's span back, as CLEAN if its pages are gone. */
 static void end_block(struct span *span, enum span_state state) {
     if (state == SPAN_CLEAN) {
         part_from_guard(span);
+    } else if (PRIM_UNLIKELY(span->has_guard)) {
+        end_guarded(span);
+        return;
     }
-    span_withdraw(span);
-    counter_add(&block_count, (size_t)-1);
-    counter_add(&slice_count, -(size_t)span->slice_count);
-    if (state == SPAN_DIRTY) {
-        span = large_guard_keep(span);
-    }
-    if (span) {
-        give(span, state);
-    }
+    purge_free(span, threshold_end(span, state));
 }
 
-static struct span *allocate_span(size_t slices, size_t alignment) {
+static struct span *allocate_span(size_t slices, size_t alignment, unsigned object_class) {
     size_t limit = (size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT);
     if (slices == 0 || slices > limit || alignment / SLICE_SIZE > limit - slices) {
         return NULL;
     }
-    return page_heap_allocate(slices, alignment);
+    return page_heap_allocate_for(slices, alignment, object_class);
 }
 
 /* Sees to pages for a part of a span that has none: those of free spans, then huge ones. Who asks
@@ -140,8 +127,8 @@ static void provide_pages(struct span *span, size_t first_slice, bool is_zero_wa
     huge_consider_large(span->address + first_slice * SLICE_SIZE, span_end(span));
 }
 
-static struct span *take(size_t slices, size_t alignment, bool *is_zero) {
-    struct span *span = allocate_span(slices, alignment);
+static struct span *take(size_t slices, size_t alignment, unsigned object_class, bool *is_zero) {
+    struct span *span = allocate_span(slices, alignment, object_class);
     if (!span) {
         return NULL;
     }
@@ -155,22 +142,22 @@ static struct span *take(size_t slices, size_t alignment, bool *is_zero) {
 }
 
 struct span *large_take(size_t size, size_t alignment, bool *is_zero) {
-    return take(slices_for(size), alignment, is_zero);
+    return take(slices_for(size), alignment, 0, is_zero);
 }
 
 void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
     struct span *span = options.hardened ? take_kept(size, alignment, is_zero) : NULL;
     if (span) {
         publish(span, size);
-        count_slices(span->slice_count);
+        page_heap_count(span, true);
         return (void *)span->address;
     }
-    span = take(sparse_round(span_slices(size)), alignment, is_zero);
+    span = take(sparse_round(span_slices(size)), alignment, CLASS_LARGE, is_zero);
     if (!span) {
         return NULL;
     }
     publish(span, size);
-    begin_block(span);
+    large_guard_begin(span);
     return (void *)span->address;
 }
 
@@ -180,9 +167,9 @@ static struct span *allocate_growing(size_t size, size_t first_new) {
     trim_excess();
     size_t slices = span_slices(size);
     size_t room = slices ? slices / GROWTH_DIVISOR + 1 : 0;
-    struct span *span = allocate_span(slices + room, 0);
+    struct span *span = allocate_span(slices + room, 0, CLASS_LARGE);
     if (!span && room) {
-        span = allocate_span(slices, 0);
+        span = allocate_span(slices, 0, CLASS_LARGE);
         room = 0;
     }
     if (span) {
@@ -194,7 +181,7 @@ static struct span *allocate_growing(size_t size, size_t first_new) {
         if (is_fresh) {
             provide_pages(span, slices_for(first_new), false);
         }
-        begin_block(span);
+        large_guard_begin(span);
     }
     return span;
 }
@@ -236,11 +223,6 @@ bool large_resize(struct span *span, size_t size) {
     bool is_done = resize(span, span_slices(size));
     if (span->slice_count > (is_done ? slices : old_slices)) {
         large_guard_begin(span);
-    }
-    if (span->slice_count > old_slices) {
-        count_slices(span->slice_count - old_slices);
-    } else {
-        counter_add(&slice_count, span->slice_count - old_slices);
     }
     return is_done;
 }

@@ -120,7 +120,11 @@ void maintenance_start(const void *caller, bool is_large) {
         thread_cache_has_ended()) {
         return;
     }
-    if (!compare_exchange_relaxed(&maintenance_threshold, &threshold, CANNOT_START)) {
+    size_t least = purge_bare_bytes() + MAINTENANCE_MIN;
+    bool is_worth_it = returnable_bytes() >= least;
+    if (!compare_exchange_relaxed(&maintenance_threshold, &threshold,
+                                  is_worth_it ? CANNOT_START : least) ||
+        !is_worth_it) {
         return;
     }
     if (!process_is_home()) { /* a child that shares our memory: not its business */

@@ -117,12 +117,11 @@ static unsigned carve(struct slab_set *set, unsigned object_class, unsigned want
 }
 
 static unsigned acquire_single(unsigned object_class, void **list) {
-    struct span *slab = page_heap_allocate(size_classes[object_class].slices, 0);
+    struct span *slab = page_heap_allocate_for(size_classes[object_class].slices, 0, object_class);
     if (!slab) {
         return 0;
     }
-    span_publish(slab, SPAN_LARGE, object_class);
-    slab_set_count_new(object_class);
+    span_publish_large(slab, object_class);
     *list = (void *)slab->address;
     return 1;
 }
@@ -133,7 +132,7 @@ static void release_singles(unsigned object_class, void *list) {
         void *next = *(void **)list;
         struct span *span = span_of_block(list);
         if (PRIM_LIKELY(span_state(span) == SPAN_LARGE && span->object_class == object_class)) {
-            slab_set_free(span);
+            purge_free(span, SPAN_DIRTY);
         } else {
             double_free_note(list);
         }
@@ -143,7 +142,7 @@ static void release_singles(unsigned object_class, void *list) {
 
 /* Gets a new slab for the set; false when there is no memory. */
 static PRIM_COLD bool add_slab(struct slab_set *set, unsigned shard, unsigned object_class) {
-    struct span *slab = page_heap_allocate(size_classes[object_class].slices, 0);
+    struct span *slab = page_heap_allocate_for(size_classes[object_class].slices, 0, object_class);
     if (!slab) {
         return false;
     }
@@ -156,7 +155,6 @@ static PRIM_COLD bool add_slab(struct slab_set *set, unsigned shard, unsigned ob
     slab->bucket = BUCKET_NONE;
     store_relaxed(&slab->shard, (uint8_t)shard);
     span_publish(slab, SPAN_SLAB, object_class);
-    slab_set_count_new(object_class);
     lock_acquire(&set->lock, LOCK_CLASS);
     bool is_needed = !set->carving;
     if (is_needed) {
@@ -165,7 +163,7 @@ static PRIM_COLD bool add_slab(struct slab_set *set, unsigned shard, unsigned ob
     }
     lock_release(&set->lock, LOCK_CLASS);
     if (!is_needed) { /* another thread was quicker */
-        slab_set_free(slab);
+        purge_free(slab, SPAN_DIRTY);
     }
     return true;
 }
@@ -353,7 +351,7 @@ static unsigned return_runs(unsigned object_class, struct run *runs, unsigned co
         count = kept;
     }
     for (unsigned i = 0; i < emptied_count; i++) {
-        slab_set_free(emptied[i]);
+        purge_free(emptied[i], SPAN_DIRTY);
     }
     if (PRIM_UNLIKELY(freed_twice != NULL)) {
         double_free_note(freed_twice);
@@ -418,7 +416,7 @@ static void trim_set(struct shard *shard, unsigned object_class, void *context) 
     }
     lock_release(&set->lock, LOCK_CLASS);
     if (is_empty) {
-        slab_set_free(slab);
+        purge_free(slab, SPAN_DIRTY);
     }
 }
 

@@ -15,7 +15,7 @@
 #ifndef PRIM_OBJECTS_SLAB_H
 #define PRIM_OBJECTS_SLAB_H
 
-#include "base/atomics.h"
+#include "pages/page_heap.h"
 
 enum { SHARD_MAX = 64 };
 
@@ -85,7 +85,9 @@ void slab_totals_add_class(struct slab_totals *totals, unsigned object_class);
 size_t slab_single_count(unsigned object_class);
 
 /* Slabs of a class in all shards. */
-size_t slab_count(unsigned object_class);
+PRIM_INLINE size_t slab_count(unsigned object_class) {
+    return load_relaxed(&span_levels[object_class].count);
+}
 
 /* Slabs of a class: most at a time, and how many there ever were. */
 size_t slab_peak_count(unsigned object_class);

@@ -164,7 +164,7 @@ static bool visit_slabs(struct purge *purge, struct slab_set *set, struct slab_s
     }
     lock_release(&slab_purge_lock, LOCK_SLAB_PURGE);
     if (slab) {
-        slab_set_free(slab);
+        purge_free(slab, SPAN_DIRTY);
     }
     return !is_done;
 }
@@ -211,7 +211,7 @@ static bool begin_visits(struct purge *purge, struct slab_set *set, struct slab_
     }
     lock_release(&set->lock, LOCK_CLASS);
     if (emptied) {
-        slab_set_free(emptied);
+        purge_free(emptied, SPAN_DIRTY);
     }
     return has_slabs;
 }

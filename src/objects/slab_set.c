@@ -8,26 +8,6 @@ _Atomic(struct shard *) slab_shards[SHARD_MAX] = {&slab_first_shard};
 
 struct lock slab_shards_lock;
 
-struct slab_level slab_levels[CLASS_COUNT + 1];
-
-void slab_set_count_new(unsigned object_class) {
-    struct slab_level *level = &slab_levels[object_class];
-    size_t count = add_relaxed(&level->count, 1) + 1;
-    size_t peak = load_relaxed(&level->peak);
-    while (count > peak && !compare_exchange_relaxed(&level->peak, &peak, count)) {}
-    add_relaxed(&level->total, 1);
-}
-
-size_t slab_count(unsigned object_class) {
-    return load_relaxed(&slab_levels[object_class].count);
-}
-
-void slab_set_free(struct span *slab) {
-    subtract_relaxed(&slab_levels[slab->object_class].count, 1);
-    span_withdraw(slab);
-    purge_free(slab, SPAN_DIRTY);
-}
-
 PRIM_COLD struct shard *slab_set_make_shard(unsigned index) {
     lock_acquire(&slab_shards_lock, LOCK_SHARDS);
     struct shard *shard = load_relaxed(&slab_shards[index]);

@@ -72,23 +72,11 @@ extern PRIM_HIDDEN struct lock slab_shards_lock; /* (lock: SHARDS) held while a 
 extern PRIM_HIDDEN struct lock
     slab_purge_lock; /* (lock: SLAB_PURGE) held while pages of a slab go */
 
-/* The slabs of a class in all shards, for statistics. */
-struct slab_level {
-    _Atomic size_t count; /* (atomic: counter) */
-    _Atomic size_t peak;  /* (atomic: counter) most at a time */
-    _Atomic size_t total; /* (atomic: counter) that ever were */
-};
-
-extern PRIM_HIDDEN struct slab_level slab_levels[CLASS_COUNT + 1];
-
 /* Slabs of one block need no lists, no counts and no lock: they come from the page heap and go
  * back to it with their block. */
 PRIM_INLINE bool slab_set_is_single(unsigned object_class) {
     return size_classes[object_class].capacity == 1;
 }
-
-/* A new slab of the class. */
-void slab_set_count_new(unsigned object_class);
 
 /* The shard with this index; the first one if there is no memory for it. */
 struct shard *slab_set_make_shard(unsigned index);
@@ -216,8 +204,5 @@ PRIM_INLINE bool slab_set_retire(struct slab_set *set, struct span *slab) {
     }
     return true;
 }
-
-/* Gives a slab that is in no set anymore to the page heap. */
-void slab_set_free(struct span *slab);
 
 #endif

@@ -46,13 +46,13 @@ void slab_totals_add_class(struct slab_totals *totals, unsigned object_class) {
 }
 
 size_t slab_single_count(unsigned object_class) {
-    return slab_set_is_single(object_class) ? load_relaxed(&slab_levels[object_class].count) : 0;
+    return slab_set_is_single(object_class) ? slab_count(object_class) : 0;
 }
 
 size_t slab_peak_count(unsigned object_class) {
-    return load_relaxed(&slab_levels[object_class].peak);
+    return load_relaxed(&span_levels[object_class].slice_peak) / size_classes[object_class].slices;
 }
 
 size_t slab_total_count(unsigned object_class) {
-    return load_relaxed(&slab_levels[object_class].total);
+    return load_relaxed(&span_levels[object_class].total);
 }

@@ -18,21 +18,4 @@ PRIM_INLINE bool process_is_alone(void) {
     return *alone_flag;
 }
 
-/* Adds to a counter of all threads: an atomic instruction costs as much as ten others. */
-PRIM_INLINE void counter_add(_Atomic size_t *counter, size_t value) {
-    if (process_is_alone()) {
-        store_relaxed(counter, load_relaxed(counter) + value);
-    } else {
-        add_relaxed(counter, value);
-    }
-}
-
-/* The same for one that keeps the most that it ever was. */
-PRIM_INLINE void counter_add_peak(_Atomic size_t *counter, _Atomic size_t *peak, size_t value) {
-    counter_add(counter, value);
-    size_t now = load_relaxed(counter);
-    size_t most = load_relaxed(peak);
-    while (now > most && !compare_exchange_relaxed(peak, &most, now)) {}
-}
-
 #endif

@@ -29,6 +29,39 @@ enum { SPARSE_SPANS = 256 };
 enum { LOOK_SEARCHES = 64, LOOK_SPANS = 2048 }; /* of these, one calls for a look; powers of two */
 
 struct page_heap page_heap;
+struct span_level span_levels[UINT8_MAX + 1];
+
+static void count_slices(unsigned object_class, size_t slices) {
+    struct span_level *level = &span_levels[object_class];
+    uint32_t now = load_relaxed(&level->slice_count) + (uint32_t)slices;
+    store_relaxed(&level->slice_count, now);
+    if (now > load_relaxed(&level->slice_peak)) {
+        store_relaxed(&level->slice_peak, now);
+    }
+}
+
+static void count_new(unsigned object_class, size_t slices) {
+    struct span_level *level = &span_levels[object_class];
+    store_relaxed(&level->count, load_relaxed(&level->count) + 1);
+    store_relaxed(&level->total, load_relaxed(&level->total) + 1);
+    count_slices(object_class, slices);
+}
+
+static void count_ended(unsigned object_class, size_t slices) {
+    struct span_level *level = &span_levels[object_class];
+    store_relaxed(&level->count, load_relaxed(&level->count) - 1);
+    store_relaxed(&level->slice_count, load_relaxed(&level->slice_count) - (uint32_t)slices);
+}
+
+PRIM_COLD void page_heap_count(const struct span *span, bool is_new) {
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    if (is_new) {
+        count_new(span->object_class, span->slice_count);
+    } else {
+        count_ended(span->object_class, span->slice_count);
+    }
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}
 
 struct span *page_heap_split(struct span *span, size_t slice_count) {
     PRIM_ASSERT(span_state(span) == SPAN_BUSY && slice_count < span->slice_count);
@@ -289,6 +322,7 @@ static struct span *take_aligned(struct span *span, size_t slice_count, size_t a
 struct request {
     size_t slice_count;
     size_t alignment;
+    unsigned object_class;
     bool is_refused;     /* a limit stood in the way */
     uintptr_t clean_end; /* of the CLEAN extent that the span was cut from, or 0 */
 };
@@ -318,14 +352,15 @@ static struct span *allocate(struct request *request) {
             store_relaxed(&sparse_look_is_due, true);
         }
         page_heap.span_peak = bits_max(page_heap.span_peak, ++page_heap.span_count);
+        count_new(request->object_class, request->slice_count);
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     return span;
 }
 
 /* What fails may succeed once dirty spans have become clean and have joined their neighbours. */
-struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
-    struct request request = {slice_count, bits_max(alignment, SLICE_SIZE), false, 0};
+struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsigned object_class) {
+    struct request request = {slice_count, bits_max(alignment, SLICE_SIZE), object_class, false, 0};
     struct span *span = allocate(&request);
     if (PRIM_UNLIKELY(!span)) {
         purge_all(0);
@@ -350,6 +385,15 @@ PRIM_COLD struct span *page_heap_lend(uintptr_t address, size_t size) {
     return span;
 }
 
+static void withdraw(struct span *span) {
+    if (PRIM_LIKELY(span_state(span) == SPAN_LARGE)) {
+        span_publish_large(span, 0);
+        span_set_state(span, SPAN_BUSY);
+    } else {
+        span_withdraw(span);
+    }
+}
+
 void page_heap_free(struct span *span, enum span_state state) {
     bool may_wait = state == SPAN_DIRTY && span->slice_count >= SPARSE_MIN;
     if (may_wait && PRIM_UNLIKELY(load_relaxed(&sparse_look_is_due))) {
@@ -357,6 +401,10 @@ void page_heap_free(struct span *span, enum span_state state) {
     }
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap.span_count--;
+    if (span->object_class) {
+        count_ended(span->object_class, span->slice_count);
+        withdraw(span);
+    }
     if (may_wait && (span->slice_count >= QUICK_MIN || load_relaxed(&sparse_is_on))) {
         keep_apart(span);
     } else {
@@ -378,6 +426,7 @@ static PRIM_COLD enum span_state grow(struct span *span, size_t slice_count, boo
             page_heap_insert(page_heap_split(next, missing), state);
         }
         span_create(span->address, slice_count, SPAN_LARGE);
+        count_slices(span->object_class, missing);
         page_heap_note_low_water();
         limits_note_resident(resident_bytes(0));
     } else {
@@ -403,6 +452,7 @@ PRIM_COLD enum span_state page_heap_grow(struct span *span, size_t slice_count) 
 void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end_state) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     span_set_state(span, SPAN_BUSY);
+    count_slices(span->object_class, slice_count - span->slice_count);
     page_heap_insert(page_heap_split(span, slice_count), end_state);
     span_set_state(span, SPAN_LARGE);
     release_lock();
@@ -415,6 +465,7 @@ PRIM_COLD void page_heap_cut(struct span *span, size_t slice_count) {
         span_create(span->address + slice_count * SLICE_SIZE, span->slice_count - slice_count,
                     SPAN_BUSY);
     }
+    count_slices(span->object_class, slice_count - span->slice_count);
     span_create(span->address, slice_count, span_state(span));
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
 }

@@ -28,15 +28,31 @@ struct page_heap {
 
 extern PRIM_HIDDEN struct page_heap page_heap;
 
+/* The spans that serve one class of blocks: counted here, where the lock is held anyway. */
+struct span_level { /* (atomic: hints; written under PAGE_HEAP) */
+    _Atomic uint32_t count;
+    _Atomic uint32_t slice_count; /* in all of them */
+    _Atomic uint32_t slice_peak;  /* most of these */
+    _Atomic size_t total;         /* spans that ever were */
+};
+
+/* By class; what others than slabs and large blocks add to theirs means nothing. */
+extern PRIM_HIDDEN struct span_level span_levels[UINT8_MAX + 1];
+
 /* A BUSY span of slice_count slices whose address is a multiple of alignment (a power of two, in
- * bytes), or NULL when there is no memory. */
-struct span *page_heap_allocate(size_t slice_count, size_t alignment);
+ * bytes), or NULL when there is no memory; to be published with this class, or 0: any. */
+struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsigned object_class);
+
+PRIM_INLINE struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
+    return page_heap_allocate_for(slice_count, alignment, 0);
+}
 
 /* A BUSY span over memory that is not the heap's, to be described as the heap's is; NULL when there
  * is no memory for descriptors. Ends by span_withdraw and SPAN_NONE. */
 struct span *page_heap_lend(uintptr_t address, size_t size);
 
-/* Takes a BUSY span back, as CLEAN only if its pages are known to be gone. */
+/* Takes a span back, BUSY or as it was published; as CLEAN only if its pages are known to have
+ * gone. */
 void page_heap_free(struct span *span, enum span_state state);
 
 /* Changes a LARGE span in place. Grows it into a free neighbour, and returns what that was: CLEAN
@@ -47,6 +63,10 @@ void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end
 /* Moves the cut between a span in use and a BUSY one behind it, both the caller's: the latter is
  * new, or ends. */
 void page_heap_cut(struct span *span, size_t slice_count);
+
+/* Counts a published span among those of its class, or no longer: for one that stays a span while
+ * its block comes and goes. */
+void page_heap_count(const struct span *span, bool is_new);
 
 /* With the lock held: puts the quick spans to the others. */
 void page_heap_settle(void);

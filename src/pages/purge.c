@@ -352,6 +352,25 @@ size_t purge_all(size_t keep_bytes) {
     return purge_above(keep_bytes, (struct search){.is_for_all = true, .counts_resident = true});
 }
 
+/* The largest spans tell, by a few pages of each; what is apart is of a sparse program. */
+PRIM_COLD size_t purge_bare_bytes(void) {
+    enum { SPANS = 16 };
+    size_t bare = 0;
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    if (load_relaxed(&sparse_is_on)) {
+        bare = page_heap.quick.slice_count * SLICE_SIZE;
+    } else {
+        page_heap_settle();
+    }
+    const struct span *span = extent_set_largest(&page_heap.dirty);
+    for (unsigned i = 0; span && i < SPANS; i++) {
+        bare += span_size(span) / SPARSE_SAMPLES * (SPARSE_SAMPLES - sparse_samples(span));
+        span = extent_set_before(&page_heap.dirty, span->slice_count, span->address);
+    }
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    return bare;
+}
+
 /* options.trim_threshold: more free memory goes back at once, as from the top of glibc's heap. */
 static PRIM_COLD void trim(void) {
     if (options.purge && dirty_above(option_now(trim_threshold))) {

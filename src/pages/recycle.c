@@ -5,6 +5,7 @@
 #include "os/memory.h"
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
+#include "pages/sparse.h"
 
 enum {
     RECEIVED_MIN = 64,   /* slices of a span worth the system calls: 1 MiB */
@@ -38,28 +39,21 @@ static void collect(struct donation *donation, size_t slice_count) {
     }
 }
 
-/* Whether a donor has pages, and in few pieces: its middle and ends tell. */
-static bool is_worth_moving(const struct span *donor) {
-    enum { SAMPLES = 4 };
-    size_t step = span_size(donor) / SAMPLES;
-    size_t resident = 0;
-    for (size_t i = 0; i < SAMPLES; i++) {
-        uintptr_t page = bits_round_down(donor->address + i * step + step / 2, SLICE_SIZE);
-        resident += memory_resident((void *)page, memory_page_size()) != 0;
-    }
-    return resident > SAMPLES / 2 && mapping_moves_well(donor->address, span_size(donor));
-}
-
-/* Moves the donors' pages; whoever gave all of them is clean. Returns the bytes moved. */
+/* Moves the donors' pages if they have many, in few pieces; whoever gave all of them is clean. So
+ * is who has hardly any: else such spans would lie between clean ones for long, and new address
+ * space be taken in place of both. Returns the bytes moved. */
 static size_t move_all(const struct donation *donation, uintptr_t to, enum span_state *states) {
     size_t total = 0;
     for (unsigned i = 0; i < donation->count; i++) {
         const struct span *donor = donation->spans[i];
+        size_t size = span_size(donor);
         size_t moved = 0;
-        if (is_worth_moving(donor)) {
-            moved = mapping_move(donor->address, to + total, span_size(donor));
+        unsigned resident = sparse_samples(donor);
+        if (resident > SPARSE_SAMPLES / 2 && mapping_moves_well(donor->address, size)) {
+            moved = mapping_move(donor->address, to + total, size);
         }
-        states[i] = moved == span_size(donor) ? SPAN_CLEAN : SPAN_DIRTY;
+        bool is_bare = resident == 0 && memory_purge((void *)donor->address, size);
+        states[i] = is_bare || moved == size ? SPAN_CLEAN : SPAN_DIRTY;
         total += moved;
     }
     return total;

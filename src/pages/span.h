@@ -199,6 +199,13 @@ struct span *span_create(uintptr_t address, size_t slice_count, enum span_state 
 /* Announces the span's blocks: sets the class of its first slice (LARGE) or of all (SLAB). */
 void span_publish(struct span *span, enum span_state state, unsigned object_class);
 
+/* The same for a LARGE one. */
+PRIM_INLINE void span_publish_large(struct span *span, unsigned object_class) {
+    span_set_state(span, SPAN_LARGE);
+    span->object_class = (uint8_t)object_class;
+    address_map_set(span->address, object_class);
+}
+
 /* Takes the announcement back before the span is freed. */
 void span_withdraw(struct span *span);
 

@@ -12,6 +12,16 @@ _Atomic bool sparse_look_is_due;
 /* (atomic: hint) A bit for each of the last looks, the newest lowest: there was no page. */
 static _Atomic uint16_t looks;
 
+unsigned sparse_samples(const struct span *span) {
+    size_t part = span_size(span) / SPARSE_SAMPLES;
+    unsigned resident = 0;
+    for (size_t i = 0; i < SPARSE_SAMPLES; i++) {
+        uintptr_t page = bits_round_down(span->address + i * part + part / 2, memory_page_size());
+        resident += memory_has_pages((void *)page, memory_page_size());
+    }
+    return resident;
+}
+
 PRIM_COLD void sparse_look(const struct span *span) {
     store_relaxed(&sparse_look_is_due, false);
     uintptr_t middle = bits_round_down(span->address + span_size(span) / 2, memory_page_size());

@@ -102,6 +102,19 @@ static void test_not_for_little(void **state) {
     assert_true(can_start());
 }
 
+/* What nobody touched need not go back. */
+static void test_not_for_the_untouched(void **state) {
+    (void)state;
+    begin(100);
+    release(allocate(MUCH));
+    assert_true(can_start());
+    assert_true(load_relaxed(&maintenance_threshold) >= MUCH);
+    void *block = allocate(2 * MUCH);
+    memset(block, 1, 2 * MUCH);
+    release(block);
+    assert_false(can_start());
+}
+
 static void test_options_keep_it_away(void **state) {
     (void)state;
     begin(10000); /* so that the thread cannot have gone again before we look */
@@ -248,6 +261,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_comes_and_goes),
         cmocka_unit_test(test_not_for_little),
+        cmocka_unit_test(test_not_for_the_untouched),
         cmocka_unit_test(test_options_keep_it_away),
         cmocka_unit_test(test_locked_pages),
 #if !defined PRIM_TEST_TSAN && !defined __SANITIZE_ADDRESS__ /* which have their own memcpy */

@@ -78,6 +78,26 @@ static void test_takes_no_more_than_fits(void **state) {
     assert_int_equal(unit_slices_in_use(), 0);
 }
 
+/* Who was never touched has nothing to give, and need not keep clean neighbours apart. */
+static void test_untouched_become_clean(void **state) {
+    (void)state;
+    scatter();
+    size_t dirty = dirty_slices();
+    enum { MANY = 16 * PIECES * PIECE }; /* more than joins it */
+    struct span *bare = page_heap_allocate(MANY, 0);
+    struct span *span = page_heap_allocate(MANY + PIECE, 0);
+    page_heap_free(bare, SPAN_DIRTY);
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    page_heap_settle();
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    assert_int_equal(dirty_slices(), dirty + MANY);
+    recycle_into(span, 0);
+    assert_true(dirty_slices() <= dirty);
+    page_heap_free(span, SPAN_DIRTY);
+    free_gaps();
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
 static void test_option(void **state) {
     (void)state;
     scatter();
@@ -130,6 +150,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_come_from_dirty_spans),
         cmocka_unit_test(test_takes_no_more_than_fits),
+        cmocka_unit_test(test_untouched_become_clean),
         cmocka_unit_test(test_option),
         cmocka_unit_test(test_threads),
     };
