@@ -7,6 +7,7 @@
 #include "os/memory.h"
 #include "pages/limits.h"
 #include "pages/mapping.h"
+#include "pages/returned.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
 
@@ -20,6 +21,7 @@ enum {
     VISIT_LOOKS = 24,      /* of one of the program's calls: it has better things to do */
     BUSY_SPANS = 64,       /* taken in an epoch; with less, nothing stays apart for their sake */
     PIECE_LOOKS = 12,      /* looks that take as long as giving a piece back */
+    NEEDED_DIVISOR = 4,    /* a part of what goes back may be needed again while it goes */
 };
 
 _Atomic bool purge_is_under_way;
@@ -50,6 +52,7 @@ static struct {
     struct search idle;          /* (lock: PURGE) for what was idle in the epoch before */
     uint64_t epoch_start_ms;     /* (lock: PURGE) of the running epoch */
     uint64_t span_total;         /* (lock: PURGE) the page heap's when the epoch began */
+    uint64_t needed_bytes;       /* (lock: PURGE) returned.h's when the epoch began */
     uint64_t first_look_ms;      /* (lock: PURGE) when the process was young; 0: not yet */
     uint16_t epoch_generation;   /* (lock: PURGE) generation that the epoch began with */
     uint16_t window_generation;  /* (lock: PURGE) generation that the window began with */
@@ -276,6 +279,7 @@ static uint64_t epoch_ms(uint64_t now) {
 static PRIM_COLD void end_epoch(uint64_t now) {
     purge.idle = (struct search){.since = purge.epoch_generation, .is_for_any_part = true};
     purge.epoch_start_ms = now;
+    purge.needed_bytes = load_relaxed(&returned_needed_bytes);
     purge.epoch_generation = next_generation();
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     purge.idle.left = page_heap.dirty_low_water;
@@ -293,6 +297,10 @@ static PRIM_COLD void visit_idle(void) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     size_t most = bits_min(page_heap.dirty_low_water, dirty_above(option_now(top_pad)));
     idle->left = bits_min(idle->left, most);
+    uint64_t needed = load_relaxed(&returned_needed_bytes) - purge.needed_bytes;
+    if (needed > (idle->purged + BLOCK_SIZE) / NEEDED_DIVISOR) {
+        idle->left = 0; /* the next epoch will know better what is idle */
+    }
     purge_found(idle, VISIT_LOOKS);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
 }

@@ -53,8 +53,9 @@ PRIM_COLD void returned_note(uintptr_t start, uintptr_t end) {
     uint16_t now = tick_now();
     while (start < end) {
         uintptr_t next = next_place(start, end);
-        if (memory_has_pages((void *)start, next - start)) {
-            size_t units = units_left(start, now) + (next - start) / UNIT_SIZE;
+        size_t resident = memory_resident((void *)start, next - start);
+        if (resident) {
+            size_t units = units_left(start, now) + resident / UNIT_SIZE;
             set_place(start, now, (uint32_t)bits_min(units, HUGE_SIZE / UNIT_SIZE));
             store_relaxed(&returned_last, now);
             store_relaxed(&returned_is_any, true);
