@@ -55,8 +55,11 @@ size_t good_size(size_t size) {
 /* A block that outgrew its class is likely to grow again: it gets a quarter more, or a span with
  * room behind it, where it grows in place, rather than pass through every class on its way. */
 static void *allocate_moved(size_t old_size, size_t size) {
-    enum { GROWING_SIZE_MIN = 32 * 1024, QUARTER_SIZE_MIN = 1024 };
-    bool is_growing = size >= GROWING_SIZE_MIN && size <= MEDIUM_SIZE_MAX && size > old_size &&
+    enum { GROWING_SIZE_MIN = 32 * 1024, APPENDED_SIZE_MIN = 8 * 1024, APPENDED_DIVISOR = 16 };
+    enum { QUARTER_SIZE_MIN = 1024 };
+    bool is_appended = size - old_size <= old_size / APPENDED_DIVISOR;
+    bool is_growing = size >= (is_appended ? APPENDED_SIZE_MIN : GROWING_SIZE_MIN) &&
+                      size <= MEDIUM_SIZE_MAX && size > old_size &&
                       !hardened_is_on(); /* there each step would move a guard */
     if (is_growing && !tag_arena() && thread_cache_enter()) {
         void *target = large_allocate_growing(size);
@@ -78,8 +81,8 @@ static void *allocate_moved(size_t old_size, size_t size) {
 
 static void *move_block(void *block, size_t old_size, size_t size) {
     void *target = allocate_moved(old_size, size);
-    if (target) {
-        memcpy(target, block, bits_min(old_size, size));
+    if (target) { /* in place of memcpy a compiler that saves bytes takes a slow instruction */
+        memmove(target, block, bits_min(old_size, size));
         release(block);
     }
     return target;
@@ -153,7 +156,7 @@ static PRIM_COLD void *reallocate_filled(void *block, size_t size) {
     return target;
 }
 
-void *reallocate(void *block, size_t size) {
+static PRIM_NOINLINE void *reallocate_any(void *block, size_t size) {
     if (!block) {
         return allocate(size);
     }
@@ -190,4 +193,20 @@ void *reallocate(void *block, size_t size) {
         return block;
     }
     return move_block(block, old_size, size);
+}
+
+/* Whether a block stays where it is, with as many slices if it is large: nothing is to be saved. */
+PRIM_INLINE bool is_well_placed(const void *block, size_t size) {
+    unsigned object_class = span_class_of(block);
+    if (object_class == CLASS_LARGE) {
+        return span_size(span_of_block(block)) - size < SLICE_SIZE;
+    }
+    size_t old_size = object_class <= CLASS_COUNT ? size_classes[object_class].size : 0;
+    return size <= old_size && size >= old_size / 2 && object_class;
+}
+
+/* Nobody wants to see the call where the thread's cache is visible. */
+void *reallocate(void *block, size_t size) {
+    bool is_seen = hardened_is_on() || !thread_cache_visible->medium_size_max;
+    return !is_seen && is_well_placed(block, size) ? block : reallocate_any(block, size);
 }
