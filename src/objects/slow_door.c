@@ -163,18 +163,23 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
 
 /* Slabs begin at multiples of SLICE_SIZE, so every block of a class whose size is a multiple of
  * the alignment is aligned; among eight neighbouring classes there is always one. */
-static void *allocate_aligned_any(size_t size, size_t alignment) {
-    if (alignment <= SLICE_SIZE && size <= MEDIUM_SIZE_MAX - SLICE_SIZE &&
-        !threshold_is_large(size)) {
-        size_t rounded = bits_max(bits_round_up(size, alignment), alignment);
-        unsigned object_class = size_class_of(rounded);
-        while (size_classes[object_class].size % alignment != 0) {
-            object_class++;
-        }
-        PRIM_ASSERT(object_class <= CLASS_COUNT);
-        return allocate_from_class(object_class, size, alignment);
+PRIM_INLINE unsigned aligned_class(size_t size, size_t alignment) {
+    if (alignment > SLICE_SIZE || size > MEDIUM_SIZE_MAX - SLICE_SIZE || threshold_is_large(size)) {
+        return CLASS_LARGE;
     }
-    return allocate_large(bits_max(size, 1), alignment, NULL);
+    size_t rounded = bits_max(bits_round_up(size, alignment), alignment);
+    unsigned object_class = size_class_of(rounded);
+    while (size_classes[object_class].size & (alignment - 1)) {
+        object_class++;
+    }
+    PRIM_ASSERT(object_class <= CLASS_COUNT);
+    return object_class;
+}
+
+static void *allocate_aligned_any(size_t size, size_t alignment) {
+    unsigned object_class = aligned_class(size, alignment);
+    return object_class == CLASS_LARGE ? allocate_large(bits_max(size, 1), alignment, NULL)
+                                       : allocate_from_class(object_class, size, alignment);
 }
 
 static void *allocate_any(size_t size, bool *is_zero) {
@@ -247,8 +252,20 @@ void *allocate_zeroed(size_t size) {
     return block ? memset(block, 0, size) : NULL;
 }
 
+/* A thread that does not sample pops any bin: no other class has blocks there. */
 void *allocate_aligned(size_t size, size_t alignment) {
-    return alignment <= 8 ? allocate_slow(size) : allocate_entering(size, alignment, NULL);
+    if (alignment <= 8) {
+        return allocate_slow(size);
+    }
+    struct thread_cache *cache = thread_cache_visible;
+    unsigned object_class = aligned_class(size, alignment); /* that of large blocks has none */
+    void *block = cache->head[object_class];
+    if (PRIM_UNLIKELY(!block) || PRIM_UNLIKELY(cache->is_sampling)) {
+        return allocate_entering(size, alignment, NULL);
+    }
+    cache->head[object_class] = *(void **)block;
+    cache->room[object_class]++;
+    return block;
 }
 
 static void release_large(void *block) {
