@@ -21,7 +21,7 @@ enum {
     VISIT_LOOKS = 24,      /* of one of the program's calls: it has better things to do */
     BUSY_SPANS = 64,       /* taken in an epoch; with less, nothing stays apart for their sake */
     PIECE_LOOKS = 12,      /* looks that take as long as giving a piece back */
-    NEEDED_DIVISOR = 4,    /* a part of what goes back may be needed again while it goes */
+    NEEDED_DIVISOR = 16,   /* a part of what goes back may be needed again while it goes */
 };
 
 _Atomic bool purge_is_under_way;
