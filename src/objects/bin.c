@@ -58,6 +58,7 @@ void *bin_take_spare(struct thread_cache *cache, unsigned object_class) {
     void *list = bin->spare;
     bin->spare = NULL;
     bin->spare_count = 0;
+    bin->is_rest = false;
     bin_mark(cache->was_moved, object_class);
     return list;
 }
@@ -185,8 +186,10 @@ bool bin_give_spare(struct thread_cache *cache, unsigned object_class) {
     if (is_kept) {
         bin_take_spare(cache, object_class);
     } else {
-        bin->spare_count =
-            (uint16_t)slab_release_some(object_class, &bin->spare, count, SLAB_LITTLE_EFFORT);
+        count =
+            slab_release_some(object_class, &bin->spare, count, SLAB_LITTLE_EFFORT, bin->is_rest);
+        bin->spare_count = (uint16_t)count;
+        bin->is_rest = count != 0;
         bin_mark(cache->was_moved, object_class);
     }
     return is_kept;

@@ -317,11 +317,11 @@ static PRIM_COLD bool take_with_care(struct slab_set *set, const struct run *run
     return true;
 }
 
-/* Returns runs to their slabs; tells how many of these went to the page heap. A slab with a run
- * still to come cannot be emptied, so it cannot be reused under us; a slab whose last run is in may
- * be, so it is not looked at again. */
+/* Returns runs to their slabs; tells how many of these went to the page heap, and adds the blocks
+ * up. A slab with a run still to come cannot be emptied, so it cannot be reused under us; a slab
+ * whose last run is in may be, so it is not looked at again. */
 static unsigned return_runs(unsigned object_class, struct run *runs, unsigned count,
-                            bool is_careful) {
+                            bool is_careful, unsigned *blocks) {
     struct span *emptied[RUN_MAX];
     unsigned emptied_count = 0;
     unsigned trusted_class = is_careful ? 0 : object_class; /* 0: no slab's */
@@ -336,6 +336,7 @@ static unsigned return_runs(unsigned object_class, struct run *runs, unsigned co
                 runs[kept++] = runs[i];
                 continue;
             }
+            *blocks += runs[i].count;
             if (PRIM_LIKELY(is_owed(&runs[i], trusted_class))) {
                 take_run(set, &runs[i]);
             } else if (!take_with_care(set, &runs[i], object_class, &freed_twice)) {
@@ -360,14 +361,14 @@ static unsigned return_runs(unsigned object_class, struct run *runs, unsigned co
 }
 
 /* Gives back what the list begins with, in runs and freed slabs that take so long; returns how many
- * blocks, and leaves the rest in *list. */
-static unsigned release(unsigned object_class, void **list, unsigned effort) {
+ * blocks, and leaves the rest in *list. A list that is not known to end is walked first. */
+static unsigned release(unsigned object_class, void **list, unsigned effort, bool is_known) {
     struct run runs[RUN_MAX];
     unsigned blocks = 0;
     unsigned done = 0;
     unsigned most = bits_min(effort / RUNS_OF_A_SLAB, RUN_MAX);
     bool is_careful = double_free_is_likely();
-    for (bool is_known = false; *list && done < effort;) {
+    while (*list && done < effort) {
         void *rest = *list;
         unsigned count = gather_runs(&rest, runs, RUN_MAX);
         if (PRIM_UNLIKELY(rest && !is_known)) { /* a long list, or a circle */
@@ -379,10 +380,8 @@ static unsigned release(unsigned object_class, void **list, unsigned effort) {
         }
         for (unsigned i = 0; i < count && done < effort;) {
             unsigned some = (unsigned)bits_min(most, count - i);
-            for (unsigned j = i; j < i + some; j++) {
-                blocks += runs[j].count;
-            }
-            done += some + RUNS_OF_A_SLAB * return_runs(object_class, runs + i, some, is_careful);
+            unsigned emptied = return_runs(object_class, runs + i, some, is_careful, &blocks);
+            done += some + RUNS_OF_A_SLAB * emptied;
             i += some;
             *list = i < count ? runs[i].first : rest;
         }
@@ -391,16 +390,17 @@ static unsigned release(unsigned object_class, void **list, unsigned effort) {
 }
 
 void slab_release(unsigned object_class, void *list) {
-    slab_release_some(object_class, &list, UINT_MAX, UINT_MAX);
+    slab_release_some(object_class, &list, UINT_MAX, UINT_MAX, false);
 }
 
-unsigned slab_release_some(unsigned object_class, void **list, unsigned count, unsigned effort) {
+unsigned slab_release_some(unsigned object_class, void **list, unsigned count, unsigned effort,
+                           bool is_rest) {
     if (slab_set_is_single(object_class)) {
         release_singles(object_class, *list);
         *list = NULL;
         return 0;
     }
-    unsigned given = release(object_class, list, effort);
+    unsigned given = release(object_class, list, effort, is_rest);
     return *list && given < count ? count - given : 0;
 }
 

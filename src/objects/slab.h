@@ -39,8 +39,10 @@ bool slab_has_free(unsigned shard, unsigned object_class);
 void slab_release(unsigned object_class, void *list);
 
 /* The same for what a list of so many blocks begins with, in a short call; returns how many are
- * left in *list. */
-unsigned slab_release_some(unsigned object_class, void **list, unsigned count, unsigned effort);
+ * left in *list, which then ends with NULL: is_rest says that it was left by such a call, so that
+ * nobody walks all of it again. */
+unsigned slab_release_some(unsigned object_class, void **list, unsigned count, unsigned effort,
+                           bool is_rest);
 enum { SLAB_LITTLE_EFFORT = 48 }; /* so many runs of blocks, each of another slab */
 
 /* Keeps a list of so many blocks as it is for the next who acquires from the shard; false if there

@@ -10,6 +10,7 @@ enum {
     MUCH_MORE = 4,        /* times what is wanted: such a list is cut */
     TICK_SETS = 4,        /* visited by a tick */
     COUNT_SHIFT = 48,     /* above all addresses */
+    IS_REST = 1,          /* below them: what slab_release_some has left */
 };
 
 _Atomic bool slab_tick_is_due;
@@ -20,6 +21,10 @@ static uint64_t *link_of(void *list) {
 
 static unsigned length_of(void *list) {
     return (unsigned)(*link_of(list) >> COUNT_SHIFT);
+}
+
+static bool is_rest(void *list) {
+    return *link_of(list) & IS_REST;
 }
 
 static void set_count(struct slab_set *set, struct slab_set_rest *rest, uint32_t count) {
@@ -37,7 +42,8 @@ static void push(struct slab_set *set, struct slab_set_rest *rest, void *list, u
 static void *pop(struct slab_set *set, struct slab_set_rest *rest) {
     void *list = rest->lists;
     uint32_t count = load_relaxed(&rest->listed_count);
-    rest->lists = (void *)(uintptr_t)(*link_of(list) & (((uint64_t)1 << COUNT_SHIFT) - 1));
+    uint64_t next = *link_of(list) & (((uint64_t)1 << COUNT_SHIFT) - 1);
+    rest->lists = (void *)(uintptr_t)(next & ~(uint64_t)IS_REST);
     if (length_of(list) >= count || !rest->lists) {
         rest->lists = NULL;
         count = length_of(list);
@@ -106,11 +112,12 @@ bool slab_keep(unsigned index, unsigned object_class, void *list, unsigned count
 static void give_back(struct slab_set *set, struct slab_set_rest *rest, unsigned object_class,
                       void *list, bool all) {
     unsigned count = length_of(list);
-    unsigned left =
-        slab_release_some(object_class, &list, count, all ? UINT_MAX : SLAB_LITTLE_EFFORT);
+    unsigned effort = all ? UINT_MAX : SLAB_LITTLE_EFFORT;
+    unsigned left = slab_release_some(object_class, &list, count, effort, is_rest(list));
     lock_acquire(&set->lock, LOCK_CLASS);
     if (left) {
         push(set, rest, list, left);
+        *link_of(list) |= IS_REST;
     }
     rest->listed_least -= (uint32_t)bits_min(rest->listed_least, count - left);
     lock_release(&set->lock, LOCK_CLASS);

@@ -42,10 +42,11 @@ struct hardened_cache;
 
 /* What a bin has besides head and room. */
 struct bin {
-    void *spare;          /* (owner) a second list */
-    uint16_t spare_count; /* (owner) blocks in it */
-    uint16_t capacity;    /* (owner) 0: class not in use yet */
-    uint32_t only_freed;  /* (owner) bytes that ran over since the bin was refilled */
+    void *spare;              /* (owner) a second list */
+    uint16_t spare_count;     /* (owner) blocks in it */
+    uint16_t capacity;        /* (owner) 0: class not in use yet */
+    uint32_t only_freed : 31; /* (owner) bytes that ran over since the bin was refilled */
+    uint32_t is_rest : 1;     /* (owner) the spare is what is left of a list that is being given */
 };
 
 /* What few threads need: others' lie next to it, so that its pages stay untouched. */

@@ -343,11 +343,11 @@ static void test_some_of_a_list_is_released(void **state) {
         if (is_emptied) {
             slab_release(object_class, others);
         }
-        unsigned left = slab_release_some(object_class, &list, SLABS, LITTLE);
+        unsigned left = slab_release_some(object_class, &list, SLABS, LITTLE, false);
         assert_int_equal(left, length(list));
         assert_in_range(SLABS - left, 1, is_emptied ? LITTLE / 4 : LITTLE);
         while (left) {
-            left = slab_release_some(object_class, &list, left, LITTLE);
+            left = slab_release_some(object_class, &list, left, LITTLE, true);
             assert_int_equal(left, length(list));
         }
         if (!is_emptied) {
