@@ -113,7 +113,8 @@ static void give_back(struct slab_set *set, struct slab_set_rest *rest, unsigned
                       void *list, bool all) {
     unsigned count = length_of(list);
     unsigned effort = all ? UINT_MAX : SLAB_LITTLE_EFFORT;
-    unsigned left = slab_release_some(object_class, &list, count, effort, is_rest(list));
+    bool is_known = is_rest(list) && !all; /* a circle is to be cut, not gone round */
+    unsigned left = slab_release_some(object_class, &list, count, effort, is_known);
     lock_acquire(&set->lock, LOCK_CLASS);
     if (left) {
         push(set, rest, list, left);

@@ -322,6 +322,21 @@ static void test_idle_lists_go_back(void **state) {
     check_nothing_left();
 }
 
+/* A list with a block of each of so many full slabs; returns the others of these. */
+static void *fill_slabs(unsigned object_class, unsigned slabs, void **list) {
+    void *others = NULL;
+    for (unsigned i = 0; i < slabs;) {
+        void **block = acquire(0, object_class, 1);
+        assert_int_equal(length(block), 1);
+        bool is_last = span_of_block(block)->used_count == size_classes[object_class].capacity;
+        i += is_last;
+        void **where = is_last ? list : &others;
+        *block = *where;
+        *where = block;
+    }
+    return others;
+}
+
 /* A call that is to be short gives back what it can, be the blocks of slabs that go with them or of
  * such that stay. */
 static void test_some_of_a_list_is_released(void **state) {
@@ -329,17 +344,8 @@ static void test_some_of_a_list_is_released(void **state) {
     enum { LITTLE = SLAB_LITTLE_EFFORT, SLABS = 3 * LITTLE };
     unsigned object_class = size_class_of(4096);
     for (int is_emptied = 0; is_emptied <= 1; is_emptied++) {
-        void *others = NULL;
         void *list = NULL;
-        for (unsigned slabs = 0; slabs < SLABS;) {
-            void **block = acquire(0, object_class, 1);
-            assert_int_equal(length(block), 1);
-            bool is_last = span_of_block(block)->used_count == size_classes[object_class].capacity;
-            slabs += is_last;
-            void **where = is_last ? &list : &others;
-            *block = *where;
-            *where = block;
-        }
+        void *others = fill_slabs(object_class, SLABS, &list);
         if (is_emptied) {
             slab_release(object_class, others);
         }
@@ -435,7 +441,6 @@ static void test_threads(void **state) {
     slab_initialise(1);
 }
 
-/* A list that ends in a circle, and one that is given back twice: each block is taken once. */
 /* Lists that begin with the same block: the stack of lists is a circle; nobody is lost in it. */
 static void give_one_twice(void) {
     unsigned object_class = size_class_of(96);
@@ -451,9 +456,36 @@ static void give_one_twice(void) {
     assert_true(double_free_count() > before);
 }
 
+/* A list that waits for the rest of it to go back, and becomes a circle meanwhile: when all goes
+ * back it is noticed once. */
+static void give_one_of_a_rest_twice(void) {
+    enum { SLABS = 2 * SLAB_LITTLE_EFFORT };
+    unsigned object_class = size_class_of(4096);
+    void **list = NULL;
+    void *others = fill_slabs(object_class, SLABS, (void **)&list);
+    uint64_t before = double_free_count();
+    void **last = list;
+    for (unsigned i = 1; i < SLABS; i++) {
+        last = *last;
+    }
+    assert_true(slab_keep(0, object_class, list, SLABS));
+    while (totals().listed_blocks == SLABS) {
+        slab_tick();
+    }
+    assert_in_range(totals().listed_blocks, 2, SLABS);
+    *last = last;
+    slab_trim();
+    assert_int_equal(totals().listed_blocks, 0);
+    assert_int_equal(double_free_count(), before + 1);
+    slab_release(object_class, others);
+    check_nothing_left();
+}
+
+/* A list that ends in a circle, and one that is given back twice: each block is taken once. */
 static void test_double_frees(void **state) {
-    give_one_twice();
     (void)state;
+    give_one_of_a_rest_twice();
+    give_one_twice();
     unsigned object_class = size_class_of(512);
     uint64_t before = double_free_count();
     void *kept = acquire(0, object_class, 1);
