@@ -7,8 +7,8 @@
  *   malloc leaves it when the bin is empty, which is also how a thread without a cache, a class
  *   never used before and the watching of calls look (their bins are empty);
  *   free leaves it when the bin is full, which is also how NULL, foreign and large pointers
- *   (classes 0 and CLASS_LARGE), blocks of other heaps (CLASS_ARENA), a thread without a cache and
- *   the watching of calls look.
+ *   (classes 0 and CLASS_LARGE), blocks of other heaps (CLASS_ARENA) or of a sampler's user
+ *   (CLASS_PLACED), a thread without a cache and the watching of calls look.
  *
  * The program's calls leave through front_door.h, where somebody may watch; behind it is
  * slow_door.h. */

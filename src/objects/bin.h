@@ -1,4 +1,4 @@
-/* bin.h - one bin of a thread cache: head, spare and capacity; shared by thread_*.c only.
+/* bin.h - one bin of a thread cache: head, spare and capacity; for bin.c and thread_*.c only.
  *
  * All of it belongs to the cache's owner. */
 #ifndef PRIM_OBJECTS_BIN_H

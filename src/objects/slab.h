@@ -38,9 +38,9 @@ bool slab_has_free(unsigned shard, unsigned object_class);
  * was freed twice (double_free.h). Called with no lock held. */
 void slab_release(unsigned object_class, void *list);
 
-/* The same for what a list of so many blocks begins with, in a short call; returns how many are
- * left in *list, which then ends with NULL: is_rest says that it was left by such a call, so that
- * nobody walks all of it again. */
+/* The same for what a list of so many blocks begins with, in a call that takes no more than the
+ * effort; returns how many are left in *list. is_rest: the list was left by such a call, which has
+ * seen to it that it ends with NULL. */
 unsigned slab_release_some(unsigned object_class, void **list, unsigned count, unsigned effort,
                            bool is_rest);
 enum { SLAB_LITTLE_EFFORT = 48 }; /* so many runs of blocks, each of another slab */

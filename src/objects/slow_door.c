@@ -72,10 +72,10 @@ PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class, size_t 
     return block;
 }
 
-/* What the thread only keeps for itself and empty slabs go back first. Where a limit
- * on address space is to blame, giving up the address map makes room once: frees then take the slow
- * door, but allocation goes on. Only a thread that has a cache can know that it is the only one, so
- * it makes sure of its own first. */
+/* What the program frees when it is asked to, what the thread only keeps for itself and empty slabs
+ * go back first. Where a limit on address space is to blame, giving up the address map makes room
+ * once: frees then take the slow door, but allocation goes on. Only a thread that has a cache can
+ * know that it is the only one, so it makes sure of its own first. */
 PRIM_COLD bool make_room(void) {
     struct thread_cache *cache = thread_cache_own();
     size_t before = page_heap_free_bytes();
@@ -252,13 +252,14 @@ void *allocate_zeroed(size_t size) {
     return block ? memset(block, 0, size) : NULL;
 }
 
-/* A thread that does not sample pops any bin: no other class has blocks there. */
+/* The class of large blocks has an empty bin, as any has where somebody wants to see the call. A
+ * thread that samples has to count. */
 void *allocate_aligned(size_t size, size_t alignment) {
     if (alignment <= 8) {
         return allocate_slow(size);
     }
     struct thread_cache *cache = thread_cache_visible;
-    unsigned object_class = aligned_class(size, alignment); /* that of large blocks has none */
+    unsigned object_class = aligned_class(size, alignment);
     void *block = cache->head[object_class];
     if (PRIM_UNLIKELY(!block) || PRIM_UNLIKELY(cache->is_sampling)) {
         return allocate_entering(size, alignment, NULL);
@@ -280,7 +281,8 @@ PRIM_NOINLINE void release_slow(void *block) {
     release_slower(block, __builtin_return_address(0));
 }
 
-/* Returns the block's class, 0 if it is no block of ours that it could be. */
+/* Returns the block's class; that of small ones for what a hardened heap has dealt with, NULL too;
+ * 0 for what is not ours, and then nothing is done. */
 static unsigned release_any(void *block) {
     struct thread_cache *cache = thread_cache_own();
     if (hardened_is_on() && hardened_release(cache, block)) {

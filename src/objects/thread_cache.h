@@ -6,10 +6,10 @@
  * they come from.
  *
  * Invariants: room[c] + length of head[c] = capacity[c] for every class in use; a class not yet in
- * use, class 0, CLASS_LARGE and CLASS_ARENA have no head and no room, so that malloc and free of
- * them leave the fast path by the test that they make anyway. While a thread has no cache, or has
- * one but options_see_every_call() or a tag in force (tag.h), `visible` is the empty cache: all
- * zero, never written.
+ * use, class 0, CLASS_LARGE and what follows it have no head and no room, so that malloc and free
+ * of them leave the fast path by the test that they make anyway. While a thread has no cache, or
+ * has one but options_see_every_call(), a watcher (watcher.h) or a tag in force (tag.h), `visible`
+ * is the empty cache: all zero, never written.
  *
  * While the thread is inside the slow door, or holds a lock elsewhere, `visible` lies within the
  * empty cache, by so many words as it is deep inside: a signal handler's call then leaves the fast
@@ -44,7 +44,7 @@ struct hardened_cache;
 struct bin {
     void *spare;              /* (owner) a second list */
     uint16_t spare_count;     /* (owner) blocks in it */
-    uint16_t capacity;        /* (owner) 0: class not in use yet */
+    uint16_t capacity;        /* (owner) 0: not in use yet, or no budget for it */
     uint32_t only_freed : 31; /* (owner) bytes that ran over since the bin was refilled */
     uint32_t is_rest : 1;     /* (owner) the spare is what is left of a list that is being given */
 };
@@ -64,14 +64,14 @@ struct thread_cache {
     size_t counted_size_max;         /* (owner) ... and counts them up to this, while sampling */
     bool is_sampling;                /* (owner) the second bins are in use */
     bool has_borrowed;               /* (owner) since the collection: rest->borrowed */
-    uint8_t marks;                   /* (owner) one bit a rank of watchers: it is inside */
+    uint8_t marks;                   /* (owner) thread_cache_exchange_mark */
     unsigned sampler_round;          /* (owner) the one that it was last set up for */
     struct thread_sampler *sampler;  /* (owner) NULL until the thread first samples */
     struct hardened_cache *hardened; /* (owner) NULL unless options.hardened */
 
     struct thread_cache_rest *rest;        /* (const) */
     struct bin bins[SMALL_CLASS_LAST + 1]; /* those of medium classes are in the rest: bin_of */
-    uint64_t in_use[2];                    /* (owner) one bit a class: capacity is not 0 */
+    uint64_t in_use[2];                    /* (owner) one bit a class: it was asked for or freed */
     uint64_t was_moved[2];  /* (owner) one bit a class: spare taken or set since visit */
     size_t capacity_bytes;  /* (owner) sum of capacity * size over the classes */
     uint32_t slow_events;   /* (owner) refills and overflows, drives collection */
@@ -172,7 +172,8 @@ unsigned thread_cache_shard(void);
  * call (options_see_every_call, watcher_is_any) or nobody does. */
 void thread_cache_show(void);
 
-/* Sets one of the calling thread's marks; returns what it was. */
+/* Sets one of the calling thread's marks, a bit for each function of the program's or of an
+ * observer's that the thread may be inside; returns what it was. */
 bool thread_cache_exchange_mark(unsigned mark, bool value);
 
 /* Applies options that were read after the calling thread's cache was made. */
