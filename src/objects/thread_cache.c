@@ -44,6 +44,10 @@ static PRIM_THREAD_LOCAL struct thread_cache *own_cache;
 #define NO_CACHE_LAST ((struct thread_cache *)((2u << MARK_BITS) - 1))
 _Static_assert(RANK_COUNT <= MARK_BITS, "a mark for each rank of watchers");
 
+PRIM_INLINE bool has_cache(void) {
+    return own_cache > NO_CACHE_LAST;
+}
+
 static struct {
     struct lock lock;
     struct thread_cache *active; /* (lock: CACHES) caches of living threads */
@@ -143,7 +147,7 @@ static void show(struct thread_cache *cache) {
 }
 
 void thread_cache_show(void) {
-    if (own_cache > NO_CACHE_LAST && !thread_cache_is_inside()) {
+    if (has_cache() && !thread_cache_is_inside()) {
         show(own_cache);
     }
 }
@@ -158,7 +162,7 @@ void thread_cache_leave(void) {
     PRIM_ASSERT(thread_cache_is_inside());
     order_for_handlers();
     struct thread_cache *outer = (struct thread_cache *)((uint64_t *)thread_cache_visible - 1);
-    if (outer == &thread_cache_none.cache && own_cache > NO_CACHE_LAST) {
+    if (outer == &thread_cache_none.cache && has_cache()) {
         show(own_cache); /* mallopt may have asked in another thread for every call to be seen */
     } else {
         thread_cache_visible = outer;
@@ -190,7 +194,7 @@ bool thread_cache_note_event(struct thread_cache *cache) {
 }
 
 bool thread_cache_has_ended(void) {
-    return own_cache <= NO_CACHE_LAST && (uintptr_t)own_cache & 1;
+    return !has_cache() && (uintptr_t)own_cache & (uintptr_t)EXITED;
 }
 
 void thread_cache_refuse(void) {
@@ -198,7 +202,7 @@ void thread_cache_refuse(void) {
 }
 
 bool thread_cache_is_only(void) {
-    return own_cache > NO_CACHE_LAST && load_relaxed(&caches.count) == 1;
+    return has_cache() && load_relaxed(&caches.count) == 1;
 }
 
 /* Only one thread allocates: then one shard keeps all slabs together. */
@@ -350,11 +354,10 @@ static PRIM_NOINLINE struct thread_cache *make_cache(void) {
 }
 
 struct thread_cache *thread_cache_own(void) {
-    struct thread_cache *cache = own_cache;
-    if (PRIM_LIKELY(cache > NO_CACHE_LAST)) {
-        return cache;
+    if (PRIM_LIKELY(has_cache())) {
+        return own_cache;
     }
-    return (uintptr_t)cache & 1 ? NULL : make_cache();
+    return thread_cache_has_ended() ? NULL : make_cache();
 }
 
 bool thread_cache_exchange_mark(unsigned mark, bool value) {
@@ -406,7 +409,7 @@ PRIM_COLD void thread_cache_apply_options(void) {
     }
     size_table_fill();
     lock_release(&caches.lock, LOCK_CACHES);
-    if (own_cache > NO_CACHE_LAST && tells_sizes_apart) {
+    if (has_cache() && tells_sizes_apart) {
         thread_cache_flush(own_cache);
     }
     thread_cache_leave();
@@ -475,7 +478,7 @@ PRIM_COLD void thread_cache_fork_child(void) {
     lock_reset(&caches.lock);
     caches.active = NULL;
     store_relaxed(&caches.count, 0);
-    struct thread_cache *cache = own_cache > NO_CACHE_LAST ? own_cache : NULL;
+    struct thread_cache *cache = has_cache() ? own_cache : NULL;
     if (cache) {
         list_insert(&caches.active, cache);
         store_relaxed(&caches.count, 1);
