@@ -143,12 +143,10 @@ void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t align
     for (unsigned from = object_class + 1; from <= last && *borrowed < BORROW_MOST; from++) {
         void *block = head_of(cache, from);
         if (block && ((uintptr_t)block & (bits_max(alignment, 1) - 1)) == 0) {
-            cache->head[from] = *(void **)block;
-            cache->room[from]++;
             bin_of(cache, from)->only_freed = 0;
             cache->has_borrowed = true;
             ++*borrowed;
-            return block;
+            return thread_cache_pop(cache, from, block);
         }
     }
     return NULL;

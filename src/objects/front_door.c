@@ -73,9 +73,7 @@ static PRIM_NOINLINE void *malloc_other(size_t size) {
     if (PRIM_UNLIKELY(!block) || !thread_sampler_count_medium(cache, object_class)) {
         return front_malloc(size);
     }
-    cache->head[object_class] = *(void **)block;
-    cache->room[object_class]++;
-    return block;
+    return thread_cache_pop(cache, object_class, block);
 }
 
 PRIM_NOINLINE void *front_malloc_medium(size_t size) {

@@ -67,9 +67,7 @@ PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class, size_t 
     if (PRIM_UNLIKELY(!block)) {
         return thread_cache_refill(cache, object_class, alignment);
     }
-    cache->head[object_class] = *(void **)block;
-    cache->room[object_class]++;
-    return block;
+    return thread_cache_pop(cache, object_class, block);
 }
 
 /* What the program frees when it is asked to, what the thread only keeps for itself and empty slabs
@@ -264,9 +262,7 @@ void *allocate_aligned(size_t size, size_t alignment) {
     if (PRIM_UNLIKELY(!block) || PRIM_UNLIKELY(cache->is_sampling)) {
         return allocate_entering(size, alignment, NULL);
     }
-    cache->head[object_class] = *(void **)block;
-    cache->room[object_class]++;
-    return block;
+    return thread_cache_pop(cache, object_class, block);
 }
 
 static void release_large(void *block) {

@@ -140,6 +140,13 @@ void thread_cache_refuse(void);
 /* Whether the calling thread has a cache and no other thread has one. */
 bool thread_cache_is_only(void);
 
+/* Takes the first block of a bin's head, which the caller has looked at: it is this one. */
+PRIM_INLINE void *thread_cache_pop(struct thread_cache *cache, size_t bin, void *block) {
+    cache->head[bin] = *(void **)block;
+    cache->room[bin]++;
+    return block;
+}
+
 /* Fills the empty head of a bin and takes one block, aligned as the class is, or as asked if that
  * is not 0; NULL when there is no memory. */
 void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, size_t alignment);

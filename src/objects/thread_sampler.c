@@ -415,10 +415,7 @@ void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class) {
     if (!cache->head[bin] && !fill(cache, object_class)) {
         return NULL;
     }
-    void *block = cache->head[bin];
-    cache->head[bin] = *(void **)block;
-    cache->room[bin]++;
-    return block;
+    return thread_cache_pop(cache, bin, cache->head[bin]);
 }
 
 PRIM_UNWATCHED unsigned thread_sampler_held(const volatile struct thread_cache *cache,
