@@ -66,7 +66,7 @@ void *bin_take_spare(struct thread_cache *cache, unsigned object_class) {
 void bin_head_to_spare(struct thread_cache *cache, unsigned object_class) {
     struct bin *bin = bin_of(cache, object_class);
     bin->spare = cache->head[object_class];
-    bin->spare_count = (uint16_t)(bin->capacity - cache->room[object_class]);
+    bin->spare_count = (uint16_t)bin_head_length(cache, object_class);
     cache->head[object_class] = NULL;
     cache->room[object_class] = bin->capacity;
 }
@@ -86,7 +86,8 @@ static unsigned shard_for(unsigned object_class) {
     return slab_count(object_class) < FEW_SLABS ? 0 : thread_cache_shard();
 }
 
-unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list) {
+/* Blocks from the slabs; returns how many, 0 without memory. */
+static unsigned take_fresh(struct thread_cache *cache, unsigned object_class, void **list) {
     struct bin *bin = bin_of(cache, object_class);
     unsigned wanted = (unsigned)bits_max(bin->capacity, 1);
     unsigned count = slab_acquire(shard_for(object_class), object_class, wanted, list);
@@ -108,7 +109,7 @@ unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void *
         *list = bin_take_spare(cache, object_class);
         return count;
     }
-    return bin_take_fresh(cache, object_class, list);
+    return take_fresh(cache, object_class, list);
 }
 
 /* The head of a bin, or what was its spare. */
@@ -156,24 +157,22 @@ void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t align
  * Were one a block longer, all that follow it would be cut elsewhere than the time before, and
  * what goes back to slabs would come in more and smaller pieces each time. */
 void bin_full_head_to_spare(struct thread_cache *cache, unsigned object_class, unsigned excess) {
-    void *newest = cache->head[object_class];
-    void **last = NULL;
-    if (excess < bin_of(cache, object_class)->capacity) {
-        for (unsigned i = 0; i < excess; i++) {
-            last = i ? *last : newest;
-        }
-    }
-    if (last) {
-        cache->head[object_class] = *last;
-        cache->room[object_class] += (int32_t)excess;
-        *last = NULL;
-    }
-    bin_head_to_spare(cache, object_class);
     bin_mark(cache->was_moved, object_class);
-    if (last) {
-        cache->head[object_class] = newest;
-        cache->room[object_class] -= (int32_t)excess;
+    if (excess == 0 || excess >= bin_of(cache, object_class)->capacity) {
+        bin_head_to_spare(cache, object_class);
+        return;
     }
+    void *newest = cache->head[object_class];
+    void **last = newest; /* of these */
+    for (unsigned i = 1; i < excess; i++) {
+        last = *last;
+    }
+    cache->head[object_class] = *last;
+    cache->room[object_class] += (int32_t)excess;
+    bin_head_to_spare(cache, object_class);
+    *last = NULL;
+    cache->head[object_class] = newest;
+    cache->room[object_class] -= (int32_t)excess;
 }
 
 bool bin_give_spare(struct thread_cache *cache, unsigned object_class) {

@@ -40,6 +40,8 @@ PRIM_INLINE unsigned bin_head_length(struct thread_cache *cache, unsigned object
 }
 
 void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigned capacity);
+
+/* Takes the spare; makes the head the spare, where there is none. */
 void *bin_take_spare(struct thread_cache *cache, unsigned object_class);
 void bin_head_to_spare(struct thread_cache *cache, unsigned object_class);
 
@@ -61,8 +63,7 @@ PRIM_INLINE void bin_begin_use(struct thread_cache *cache, unsigned object_class
     }
 }
 
-/* Blocks from the slabs; returns how many, 0 without memory. Or the spare, if there is one. */
-unsigned bin_take_fresh(struct thread_cache *cache, unsigned object_class, void **list);
+/* The spare, or blocks from the slabs if there is none; returns how many, 0 without memory. */
 unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list);
 
 /* Where a medium class would need new pages: a block of one of the next greater classes that the
