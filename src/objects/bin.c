@@ -139,7 +139,7 @@ void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t align
     if (!needs_pages(cache, object_class)) {
         return NULL;
     }
-    uint8_t *borrowed = &cache->rest->borrowed[object_class - SMALL_CLASS_LAST - 1];
+    uint8_t *borrowed = &cache->rest->borrowed[object_class - MEDIUM_CLASS_FIRST];
     unsigned last = (unsigned)bits_min(object_class + BORROW_CLASSES, CLASS_COUNT);
     for (unsigned from = object_class + 1; from <= last && *borrowed < BORROW_MOST; from++) {
         void *block = head_of(cache, from);

@@ -13,9 +13,8 @@ enum {
 };
 
 PRIM_INLINE struct bin *bin_of(struct thread_cache *cache, unsigned object_class) {
-    return object_class <= SMALL_CLASS_LAST
-               ? &cache->bins[object_class]
-               : &cache->rest->bins[object_class - SMALL_CLASS_LAST - 1];
+    return object_class <= SMALL_CLASS_LAST ? &cache->bins[object_class]
+                                            : &cache->rest->bins[object_class - MEDIUM_CLASS_FIRST];
 }
 
 PRIM_INLINE bool bin_is_only_freed(const struct bin *bin, unsigned object_class) {

@@ -33,6 +33,7 @@
 
 enum {
     HEAD_COUNT = BIN_COUNT + SMALL_CLASS_LAST + 1, /* the bins, and the second bins */
+    MEDIUM_CLASS_FIRST = SMALL_CLASS_LAST + 1,
     MEDIUM_CLASSES = CLASS_COUNT - SMALL_CLASS_LAST,
     TAG_DEPTH_MAX = 32, /* tags in force, one within another */
 };

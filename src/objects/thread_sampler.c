@@ -95,7 +95,7 @@ static PRIM_COLD void flush_all(struct thread_cache *cache) {
 static uint32_t *left_of(struct thread_cache *cache, unsigned object_class) {
     return object_class <= SMALL_CLASS_LAST
                ? &cache->sampler->counted[object_class].left
-               : &cache->rest->medium_left[object_class - SMALL_CLASS_LAST - 1];
+               : &cache->rest->medium_left[object_class - MEDIUM_CLASS_FIRST];
 }
 
 static PRIM_COLD void forget_draws(struct thread_cache *cache) {

@@ -37,7 +37,7 @@ void thread_sampler_adopt(struct thread_cache *cache);
 
 /* Counts one more block of a medium class that goes out unsampled, if this one does. */
 PRIM_INLINE bool thread_sampler_count_medium(struct thread_cache *cache, size_t object_class) {
-    uint32_t *left = &cache->rest->medium_left[object_class - SMALL_CLASS_LAST - 1];
+    uint32_t *left = &cache->rest->medium_left[object_class - MEDIUM_CLASS_FIRST];
     bool is_left = *left != 0 && cache->sampler_round == load_relaxed(&sampler_round);
     *left -= is_left;
     return is_left;
