@@ -87,10 +87,12 @@ PRIM_COLD bool make_room(void) {
            (cache && thread_cache_is_only() && address_map_abandon());
 }
 
+/* In a hardened heap there may be room for blocks, and none for what it knows of them. */
 static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class,
                                 size_t alignment) {
     if (hardened_is_on()) {
-        return hardened_allocate(cache, bits_max(object_class, CLASS_OF_16));
+        void *block = hardened_allocate(cache, bits_max(object_class, CLASS_OF_16));
+        return block ? block : allocate_from_slabs(object_class);
     }
     if (!cache) {
         return allocate_from_slabs(object_class);
@@ -103,12 +105,6 @@ static void *allocate_unsampled(struct thread_cache *cache, unsigned object_clas
 /* One block of a class, for a request of this size, in whatever state the thread is. */
 static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t size,
                                                size_t alignment) {
-    heap_ensure();
-    deferred_free_beat(false);
-    struct arena *arena = tag_arena();
-    if (PRIM_UNLIKELY(arena != NULL)) {
-        return arena_allocate(arena, (struct arena_request){size, alignment, 0}, NULL);
-    }
     struct thread_cache *cache = thread_cache_own();
     void *block = NULL;
     if (sampler_was_started() && !(cache && thread_sampler_passes(cache, object_class))) {
@@ -116,10 +112,6 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
     }
     while (PRIM_LIKELY(!block)) {
         block = allocate_unsampled(cache, object_class, alignment);
-        if (PRIM_UNLIKELY(!block) && hardened_is_on()) {
-            /* There may be room for blocks, and none for what a hardened heap knows of them. */
-            block = allocate_from_slabs(object_class);
-        }
         if (PRIM_UNLIKELY(!block) && !make_room()) {
             return NULL;
         }
@@ -130,19 +122,7 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
     return block;
 }
 
-static void *allocate_small(size_t size) {
-    heap_ensure();
-    unsigned object_class = thread_sampler_class(size_table_bin(size));
-    return allocate_from_class(object_class, size, 0);
-}
-
 static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *is_zero) {
-    heap_ensure();
-    deferred_free_beat(false);
-    struct arena *arena = tag_arena();
-    if (PRIM_UNLIKELY(arena != NULL)) {
-        return arena_allocate(arena, (struct arena_request){size, alignment, 0}, is_zero);
-    }
     void *block;
     do {
         block = large_allocate(size, alignment, is_zero);
@@ -174,25 +154,31 @@ PRIM_INLINE unsigned aligned_class(size_t size, size_t alignment) {
     return object_class;
 }
 
-static void *allocate_aligned_any(size_t size, size_t alignment) {
-    unsigned object_class = aligned_class(size, alignment);
-    return object_class == CLASS_LARGE ? allocate_large(bits_max(size, 1), alignment, NULL)
-                                       : allocate_from_class(object_class, size, alignment);
+static unsigned plain_class(size_t size) {
+    if (threshold_is_large(size)) {
+        return CLASS_LARGE;
+    }
+    return size <= SMALL_SIZE_MAX ? thread_sampler_class(size_table_bin(size))
+                                  : size_class_by_arithmetic(size);
 }
 
-static void *allocate_any(size_t size, bool *is_zero) {
-    if (threshold_is_large(size)) {
-        return allocate_large(size, 0, is_zero);
+static void *allocate_any(size_t size, size_t alignment, bool *is_zero) {
+    heap_ensure();
+    deferred_free_beat(false);
+    struct arena *arena = tag_arena();
+    if (PRIM_UNLIKELY(arena != NULL)) {
+        return arena_allocate(arena, (struct arena_request){size, alignment, 0}, is_zero);
     }
-    return size <= SMALL_SIZE_MAX ? allocate_small(size)
-                                  : allocate_from_class(size_class_by_arithmetic(size), size, 0);
+    unsigned object_class = alignment ? aligned_class(size, alignment) : plain_class(size);
+    return object_class == CLASS_LARGE ? allocate_large(bits_max(size, 1), alignment, is_zero)
+                                       : allocate_from_class(object_class, size, alignment);
 }
 
 static void *allocate_entering(size_t size, size_t alignment, bool *is_zero) {
     if (PRIM_UNLIKELY(!thread_cache_enter())) {
         return reserve_allocate(size, alignment);
     }
-    void *block = alignment ? allocate_aligned_any(size, alignment) : allocate_any(size, is_zero);
+    void *block = allocate_any(size, alignment, is_zero);
     thread_cache_leave();
     return PRIM_LIKELY(block != NULL) ? block : fail(size);
 }
@@ -233,7 +219,8 @@ PRIM_NOINLINE void *allocate_slow(size_t size) {
 
 void *allocate_with_room(size_t size, size_t room) {
     void *block = allocate_medium_or(room, allocate_nothing);
-    if (!block && thread_cache_enter()) {
+    if (!block && !tag_arena() && thread_cache_enter()) {
+        deferred_free_beat(false);
         block = allocate_from_class(size_class_by_arithmetic(room), size, 0);
         thread_cache_leave();
     }
