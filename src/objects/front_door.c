@@ -113,13 +113,23 @@ void *front_reallocate(void *block, size_t size, const void *caller) {
     return reallocate(block, size);
 }
 
+/* For a thread without a hardened heap's arrays. */
+PRIM_INLINE void release_plainly(void *block, size_t stated_size, size_t alignment, enum call call,
+                                 const void *caller) {
+    if (PRIM_UNLIKELY(watcher_is_any())) {
+        release_watched(block, stated_size, alignment, call, caller);
+    } else {
+        release_slower(block, caller);
+    }
+}
+
 PRIM_NOINLINE void front_free(void *block) {
     struct hardened_cache *hardened = hardened_here();
     if (PRIM_UNLIKELY(hardened != NULL)) {
         hardened_free(block, hardened);
         return;
     }
-    front_release(block, SIZE_NOT_STATED, 0, CALL_FREE, __builtin_return_address(0));
+    release_plainly(block, SIZE_NOT_STATED, 0, CALL_FREE, __builtin_return_address(0));
 }
 
 PRIM_NOINLINE void front_free_sized(void *block, size_t size) {
@@ -137,11 +147,7 @@ void front_release(void *block, size_t stated_size, size_t alignment, enum call 
         hardened_free(block, hardened);
         return;
     }
-    if (PRIM_UNLIKELY(watcher_is_any())) {
-        release_watched(block, stated_size, alignment, call, caller);
-    } else {
-        release_slower(block, caller);
-    }
+    release_plainly(block, stated_size, alignment, call, caller);
 }
 
 size_t front_usable_size(const void *block) {
