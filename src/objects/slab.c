@@ -94,9 +94,11 @@ static unsigned fresh_count(uintptr_t start, size_t size, unsigned wanted) {
     return leaves_alone ? 1 : (unsigned)bits_min(wanted, (page - offset + size - 1) / size);
 }
 
-/* Takes fresh blocks from the slab being carved. Where there is no such slab, wakes sleeping ones.
- * The caller links them, outside the lock: that touches their pages. */
-static unsigned carve(struct slab_set *set, unsigned object_class, unsigned wanted, char **first) {
+/* Takes blocks that follow one another: fresh ones from the slab being carved, or where there is no
+ * such slab sleeping ones, which it wakes. The caller links them, outside the lock: that touches
+ * their pages. */
+static unsigned take_unlinked(struct slab_set *set, unsigned object_class, unsigned wanted,
+                              char **first) {
     struct span *slab = set->carving;
     size_t size = size_classes[object_class].size;
     if (!slab) {
@@ -213,6 +215,24 @@ static PRIM_COLD bool steal_slab(struct slab_set *set, unsigned shard, unsigned 
     return found;
 }
 
+/* What the set has at once: a list that was given, a slab's free blocks, or unlinked ones. */
+static unsigned take_any(struct shard *shard, unsigned object_class, unsigned wanted, void **list) {
+    struct slab_set *set = &shard->sets[object_class];
+    char *first = NULL;
+    lock_acquire(&set->lock, LOCK_CLASS);
+    unsigned count = slab_transfer_take(set, &shard->rests[object_class], wanted, list);
+    count = count ? count : take_partial(set, object_class, wanted, list);
+    unsigned unlinked = count ? 0 : take_unlinked(set, object_class, wanted, &first);
+    lock_release(&set->lock, LOCK_CLASS);
+    if (unlinked) {
+        *list = first;
+    }
+    if (unlinked > 1) { /* a single one stays untouched */
+        slab_set_chain(first, unlinked, size_classes[object_class].size, NULL);
+    }
+    return count + unlinked;
+}
+
 unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list) {
     if (slab_set_is_single(object_class)) {
         return acquire_single(object_class, list);
@@ -221,27 +241,13 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
     struct slab_set *set = &home->sets[object_class];
     shard = home == &slab_first_shard ? 0 : shard;
     do {
-        char *fresh = NULL;
-        lock_acquire(&set->lock, LOCK_CLASS);
-        unsigned kept = slab_transfer_take(set, &home->rests[object_class], wanted, list);
-        unsigned count = kept ? 0 : take_partial(set, object_class, wanted, list);
-        unsigned carved = kept + count ? 0 : carve(set, object_class, wanted, &fresh);
-        lock_release(&set->lock, LOCK_CLASS);
-        if (carved) {
-            *list = fresh;
-        }
-        if (carved > 1) {
-            slab_set_chain(fresh, carved, size_classes[object_class].size, NULL);
-        }
-        if (count + carved) {
-            return count + carved;
-        }
-        if (!kept) {
+        unsigned count = take_any(home, object_class, wanted, list);
+        if (count == 0) {
             unsigned all = load_relaxed(&shard_count);
-            kept = slab_transfer_steal(shard, all, object_class, wanted, list);
+            count = slab_transfer_steal(shard, all, object_class, wanted, list);
         }
-        if (kept) {
-            return kept;
+        if (count) {
+            return count;
         }
     } while (steal_slab(set, shard, object_class) || add_slab(set, shard, object_class));
     return 0;
