@@ -271,28 +271,6 @@ static void *allocate_in_chunk(struct arena *arena, const struct arena_fit *fit)
     }
 }
 
-static void link_large(struct arena *arena, struct span *span) {
-    span->previous = NULL;
-    span->next = arena->large;
-    if (span->next) {
-        span->next->previous = span;
-    }
-    arena->large = span;
-    arena->counts.area_bytes += span_size(span);
-}
-
-static void unlink_large(struct arena *arena, struct span *span) {
-    if (span->next) {
-        span->next->previous = span->previous;
-    }
-    if (span->previous) {
-        span->previous->next = span->next;
-    } else {
-        arena->large = span->next;
-    }
-    arena->counts.area_bytes -= span_size(span);
-}
-
 static void *allocate_large(struct arena *arena, const struct arena_request *request,
                             bool *is_zero) {
     size_t alignment = bits_max(request->alignment, 1);
@@ -316,7 +294,8 @@ static void *allocate_large(struct arena *arena, const struct arena_request *req
     bool is_allowed = may_have(arena, arena_large_size(span));
     if (is_allowed) {
         count(arena, arena_large_size(span), 1);
-        link_large(arena, span);
+        span_link(&arena->large, span);
+        arena->counts.area_bytes += span_size(span);
     }
     lock_release(&arena->lock, LOCK_ARENA);
     /* The slices up to the block's own, so that its address leads to the span's head. */
@@ -367,7 +346,8 @@ void arena_release(void *block) {
             arena_chunk_remove(arena, place.chunk);
         }
     } else {
-        unlink_large(arena, place.span);
+        span_unlink(&arena->large, place.span);
+        arena->counts.area_bytes -= span_size(place.span);
     }
     bool is_last = uncount(arena, place.usable, 1);
     lock_release(&arena->lock, LOCK_ARENA);

@@ -12,26 +12,6 @@ static struct {
     struct span *slices; /* (lock: CELLS) those with a free cell; the first one is used */
 } cells;
 
-static void list_insert(struct span *slice) {
-    slice->previous = NULL;
-    slice->next = cells.slices;
-    if (cells.slices) {
-        cells.slices->previous = slice;
-    }
-    cells.slices = slice;
-}
-
-static void list_remove(struct span *slice) {
-    if (slice->next) {
-        slice->next->previous = slice->previous;
-    }
-    if (slice->previous) {
-        slice->previous->next = slice->next;
-    } else {
-        cells.slices = slice->next;
-    }
-}
-
 static struct span *new_slice(void) {
     struct span *slice = page_heap_allocate(1, 0);
     if (slice) {
@@ -49,7 +29,7 @@ static void *take_from(struct span *slice) {
     used |= (uint64_t)1 << index;
     store_relaxed(&slice->used_cells, used);
     if (used == ALL_USED) {
-        list_remove(slice);
+        span_unlink(&cells.slices, slice);
     }
     return (void *)(slice->address + (uintptr_t)index * ARENA_CELL_SIZE);
 }
@@ -66,7 +46,7 @@ void *arena_cell_take(void) {
         return NULL;
     }
     lock_acquire(&cells.lock, LOCK_CELLS);
-    list_insert(slice);
+    span_link(&cells.slices, slice);
     cell = take_from(slice);
     lock_release(&cells.lock, LOCK_CELLS);
     return cell;
@@ -82,13 +62,13 @@ void arena_cell_release(void *cell) {
     uint64_t used = load_relaxed(&slice->used_cells);
     PRIM_ASSERT(used & bit_of(slice, cell));
     if (used == ALL_USED) {
-        list_insert(slice);
+        span_link(&cells.slices, slice);
     }
     used &= ~bit_of(slice, cell);
     store_relaxed(&slice->used_cells, used);
     bool is_empty = used == 0 && (slice->next || slice->previous);
     if (is_empty) { /* and is not the only one with room */
-        list_remove(slice);
+        span_unlink(&cells.slices, slice);
     }
     lock_release(&cells.lock, LOCK_CELLS);
     if (is_empty) {

@@ -43,7 +43,7 @@ struct slab_set *slab_set_lock(const struct span *slab) {
 
 PRIM_COLD void slab_set_remove_marked(struct slab_set *set, struct span *slab) {
     if (slab->bucket == BUCKET_ASLEEP) {
-        slab_set_unlink(&set->asleep, slab);
+        span_unlink(&set->asleep, slab);
     } else {
         struct slab_set_rest *rest = slab_set_rest_of(slab);
         if (slab->bucket & MARK_SETTLED) {
@@ -53,13 +53,13 @@ PRIM_COLD void slab_set_remove_marked(struct slab_set *set, struct span *slab) {
         if (slab->bucket & MARK_CURSOR) {
             slab_set_move_cursor(rest, slab->next);
         }
-        slab_set_unlink(&set->buckets[slab->bucket % BUCKET_COUNT], slab);
+        span_unlink(&set->buckets[slab->bucket % BUCKET_COUNT], slab);
     }
     slab->bucket = BUCKET_NONE;
 }
 
 PRIM_COLD void slab_set_insert_asleep(struct slab_set *set, struct span *slab) {
-    slab_set_link(&set->asleep, slab);
+    span_link(&set->asleep, slab);
 }
 
 void slab_set_move_cursor(struct slab_set_rest *rest, struct span *slab) {

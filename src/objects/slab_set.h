@@ -117,26 +117,6 @@ PRIM_INLINE unsigned slab_set_bucket_for(const struct span *slab) {
     return count * 8 >= capacity ? BUCKET_EIGHTH : BUCKET_RESTING;
 }
 
-PRIM_INLINE void slab_set_unlink(struct span **list, struct span *slab) {
-    if (slab->previous) {
-        slab->previous->next = slab->next;
-    } else {
-        *list = slab->next;
-    }
-    if (slab->next) {
-        slab->next->previous = slab->previous;
-    }
-}
-
-PRIM_INLINE void slab_set_link(struct span **list, struct span *slab) {
-    slab->previous = NULL;
-    slab->next = *list;
-    if (slab->next) {
-        slab->next->previous = slab;
-    }
-    *list = slab;
-}
-
 PRIM_INLINE void slab_set_remove(struct slab_set *set, struct span *slab) {
     if (slab->bucket >= BUCKET_NONE) {
         if (PRIM_UNLIKELY(slab->bucket != BUCKET_NONE)) {
@@ -144,7 +124,7 @@ PRIM_INLINE void slab_set_remove(struct slab_set *set, struct span *slab) {
         }
         return;
     }
-    slab_set_unlink(&set->buckets[slab->bucket], slab);
+    span_unlink(&set->buckets[slab->bucket], slab);
     slab->bucket = BUCKET_NONE;
 }
 
@@ -156,7 +136,7 @@ PRIM_INLINE void slab_set_insert(struct slab_set *set, struct span *slab, unsign
         }
         return;
     }
-    slab_set_link(&set->buckets[bucket], slab);
+    span_link(&set->buckets[bucket], slab);
 }
 
 /* Keeps the slab in the list that its counts ask for, without marks. */

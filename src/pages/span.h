@@ -37,13 +37,13 @@ struct span {
             struct span *left;
             struct span *right;
         };
-        struct { /* (lock: CLASS) SLAB: link of a list of slabs */
+        struct { /* (lock: that of the list) others: span_link, quick.h */
             struct span *next;
             struct span *previous;
         };
     };
     union {
-        void *free_blocks;   /* (lock: CLASS) linked through their first word */
+        void *free_blocks;   /* (lock: CLASS) linked through their first word; or hardened_slab.h */
         struct arena *arena; /* (const while in use) of a large block in one */
     };
     uint32_t slice_count; /* (const while in use) */
@@ -66,7 +66,8 @@ struct span {
     uint8_t object_class;   /* (const while in use) 0 in slices without blocks that start there */
     _Atomic uint8_t shard;  /* (atomic: shard) written under the old shard's class lock */
     union {
-        uint8_t bucket;  /* (lock: CLASS) list the slab is in, and marks of the purge */
+        uint8_t bucket;  /* (lock: CLASS) list the slab is in, and marks of the purge; or, const
+                            while in use, enum arena_place, HARDENED_BUCKET */
         bool is_sampled; /* (const while in use) LARGE, outside of arenas: sampler.h */
     };
     bool is_zero;        /* (const while in use) CLEAN when it was taken */
@@ -177,6 +178,27 @@ PRIM_INLINE uintptr_t span_end(const struct span *span) {
 
 PRIM_INLINE size_t span_size(const struct span *span) {
     return (size_t)span->slice_count * SLICE_SIZE;
+}
+
+/* A list of spans, linked both ways. */
+PRIM_INLINE void span_link(struct span **list, struct span *span) {
+    span->previous = NULL;
+    span->next = *list;
+    if (span->next) {
+        span->next->previous = span;
+    }
+    *list = span;
+}
+
+PRIM_INLINE void span_unlink(struct span **list, struct span *span) {
+    if (span->previous) {
+        span->previous->next = span->next;
+    } else {
+        *list = span->next;
+    }
+    if (span->next) {
+        span->next->previous = span->previous;
+    }
 }
 
 /* Makes descriptors for new address space; false when the system has no memory for them. Called
