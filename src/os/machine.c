@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "base/bits.h"
 #include "os/cgroup.h"
 #include "os/confined.h"
 #include "os/vdso.h"
@@ -32,7 +33,7 @@ unsigned machine_processor_count(void) {
         long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
         errno = saved_errno;
         for (long word = 0; word < bytes / (long)sizeof mask[0]; word++) {
-            count += (unsigned)__builtin_popcountl(mask[word]);
+            count += bits_count(mask[word]);
         }
         unsigned quota = count > PROCESSORS_FEW ? cgroup_processor_count("") : 0;
         count = quota && quota < count ? quota : count;

@@ -101,18 +101,20 @@ void *memory_reserve(size_t size) {
     return result;
 }
 
-bool memory_commit(void *address, size_t size) {
+static bool protect(void *address, size_t size, int protection) {
     int saved_errno = errno;
-    bool done = syscall(SYS_mprotect, address, size, PROT_READ | PROT_WRITE) == 0;
+    bool done = syscall(SYS_mprotect, address, size, protection) == 0;
     errno = saved_errno;
     return done;
 }
 
+bool memory_commit(void *address, size_t size) {
+    return protect(address, size, PROT_READ | PROT_WRITE);
+}
+
 bool memory_forbid(void *address, size_t size) {
-    int saved_errno = errno;
-    bool done = syscall(SYS_mprotect, address, size, PROT_NONE) == 0;
-    syscall(SYS_madvise, address, size, MADV_DONTNEED);
-    errno = saved_errno;
+    bool done = protect(address, size, PROT_NONE);
+    advise(address, size, MADV_DONTNEED);
     return done;
 }
 

@@ -35,7 +35,7 @@ static void clear_cuts(uintptr_t start, uintptr_t end) {
     for (uintptr_t at = start; at < end; at = next_word(at)) {
         uint64_t mask = mask_of(at, end);
         uint64_t cleared = and_relaxed(span_cut_bits(at), ~mask) & mask;
-        subtract_relaxed(&cut_count, (size_t)__builtin_popcountll(cleared));
+        subtract_relaxed(&cut_count, (size_t)bits_count(cleared));
     }
 }
 
