@@ -16,6 +16,13 @@
 #include "objects/watcher.h"
 #include "settings/options.h"
 
+enum {
+    GROWN_SIZE_MIN = 32 * 1024,   /* a block that grows to so much gets a span ... */
+    APPENDED_SIZE_MIN = 8 * 1024, /* ... or to so much, if by little: */
+    APPENDED_DIVISOR = 16,        /* by such a part of what it was at most */
+    QUARTER_SIZE_MIN = 1024,      /* from here on a quarter more is room for more steps */
+};
+
 size_t usable_size(const void *block) {
     unsigned object_class = block ? span_class_of(block) : 0;
     if (object_class == CLASS_LARGE) {
@@ -52,27 +59,36 @@ size_t good_size(size_t size) {
     return size_classes[size_class_of(size)].size;
 }
 
-/* A block that outgrew its class is likely to grow again: it gets a quarter more, or a span with
- * room behind it, where it grows in place, rather than pass through every class on its way. */
-static void *allocate_moved(size_t old_size, size_t size) {
-    enum { GROWING_SIZE_MIN = 32 * 1024, APPENDED_SIZE_MIN = 8 * 1024, APPENDED_DIVISOR = 16 };
-    enum { QUARTER_SIZE_MIN = 1024 };
+/* Whether a block that was moved because it grew is worth a span of its own. In a hardened heap
+ * each step would move a guard. */
+static bool wants_span(size_t old_size, size_t size) {
     bool is_appended = size - old_size <= old_size / APPENDED_DIVISOR;
-    bool is_growing = size >= (is_appended ? APPENDED_SIZE_MIN : GROWING_SIZE_MIN) &&
-                      size <= MEDIUM_SIZE_MAX && size > old_size &&
-                      !hardened_is_on(); /* there each step would move a guard */
-    if (is_growing && !tag_arena() && thread_cache_enter()) {
-        void *target = large_allocate_growing(size);
-        if (target && sampler_was_started()) {
-            thread_sampler_see_large(target, size, 0);
-        }
-        thread_cache_leave();
-        if (target) {
-            if (PRIM_UNLIKELY(options.stats)) {
-                call_counts_allocation(CLASS_LARGE, size);
-            }
-            return target;
-        }
+    return size >= (is_appended ? APPENDED_SIZE_MIN : GROWN_SIZE_MIN) && size <= MEDIUM_SIZE_MAX &&
+           size > old_size && !hardened_is_on() && !tag_arena();
+}
+
+/* A span with room behind it, where the block grows in place; or NULL. */
+static void *allocate_in_span(size_t size) {
+    if (!thread_cache_enter()) {
+        return NULL;
+    }
+    void *target = large_allocate_growing(size);
+    if (target && sampler_was_started()) {
+        thread_sampler_see_large(target, size, 0);
+    }
+    thread_cache_leave();
+    if (target && PRIM_UNLIKELY(options.stats)) {
+        call_counts_allocation(CLASS_LARGE, size);
+    }
+    return target;
+}
+
+/* A block that outgrew its class is likely to grow again: it gets a span, or a quarter more, rather
+ * than pass through every class on its way. */
+static void *allocate_moved(size_t old_size, size_t size) {
+    void *target = wants_span(old_size, size) ? allocate_in_span(size) : NULL;
+    if (target) {
+        return target;
     }
     size_t room = old_size + old_size / 4;
     bool gets_room = size > old_size && size < room && old_size >= QUARTER_SIZE_MIN;
