@@ -58,14 +58,15 @@ bool tag_push(const char *name) {
     if (!cache) {
         return false;
     }
+    bool is_named = name && *name;
     unsigned before = cache->tag;
     unsigned tag = 0;
-    if (name && *name) {
+    if (is_named) {
         cache->tag = 0;
         tag = find(name);
         store_relaxed(&tag_was_used, true);
     }
-    bool is_done = (tag || !name || !*name) && cache->tag_depth < TAG_DEPTH_MAX;
+    bool is_done = (tag || !is_named) && cache->tag_depth < TAG_DEPTH_MAX;
     cache->tag = (uint16_t)(is_done ? tag : before);
     if (cache->tag_depth < TAG_DEPTH_MAX) {
         cache->rest->tags_before[cache->tag_depth] = (uint16_t)before;

@@ -78,14 +78,13 @@ size_t thread_cache_budget(const struct thread_cache *cache) {
 static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class) {
     struct bin *bin = bin_of(cache, object_class);
     size_t size = size_classes[object_class].size;
-    uint32_t freed = (uint32_t)(bin->capacity * size);
     if (bin_is_only_freed(bin, object_class)) {
         bin_head_to_spare(cache, object_class);
         bin_give_spare(cache, object_class);
         unsigned half = bin->capacity / 2;
         bin_set_capacity(cache, object_class, (unsigned)bits_max(half, CAPACITY_IDLE_SIZE / size));
     } else {
-        bin->only_freed += freed;
+        bin->only_freed += (uint32_t)(bin->capacity * size);
         bin_grow(cache, object_class);
     }
 }

@@ -327,24 +327,30 @@ struct request {
     uintptr_t clean_end; /* of the CLEAN extent that the span was cut from, or 0 */
 };
 
-static struct span *allocate(struct request *request) {
+/* With the lock held: a BUSY span out of a dirty one or, where there is none, of a clean one. */
+static struct span *take_free(struct request *request) {
     size_t searched = request->slice_count + request->alignment / SLICE_SIZE - 1;
+    struct span *span = dirty_fit(searched);
+    bool is_clean = !span && may_touch(request->slice_count, &request->is_refused);
+    if (is_clean) {
+        span = clean_fit(searched);
+        if (!limits_allow(resident_bytes(request->slice_count))) { /* new descriptors count */
+            span = NULL;
+        }
+        request->clean_end = span ? span_end(span) : 0;
+    }
+    span = span ? take_aligned(span, request->slice_count, request->alignment) : NULL;
+    if (is_clean) {
+        limits_note_resident(resident_bytes(0));
+    }
+    return span;
+}
+
+static struct span *allocate(struct request *request) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     struct span *span = take_quick(request->slice_count, request->alignment);
     if (!span) {
-        span = dirty_fit(searched);
-        bool is_clean = !span && may_touch(request->slice_count, &request->is_refused);
-        if (is_clean) {
-            span = clean_fit(searched);
-            if (!limits_allow(resident_bytes(request->slice_count))) { /* new descriptors count */
-                span = NULL;
-            }
-            request->clean_end = span ? span_end(span) : 0;
-        }
-        span = span ? take_aligned(span, request->slice_count, request->alignment) : NULL;
-        if (is_clean) {
-            limits_note_resident(resident_bytes(0));
-        }
+        span = take_free(request);
     }
     page_heap_note_low_water();
     if (span) {
