@@ -179,8 +179,8 @@ static void *take_listed(struct arena *arena, unsigned object_class, const struc
     struct arena_chunk *chunk = arena_chunk_of(block);
     size_t granule = ((uintptr_t)block - (uintptr_t)chunk) / ARENA_GRANULE;
     unlink_block(arena, block, object_class);
-    if (PRIM_LIKELY(object_class ==
-                    fit->object_class)) { /* then any place in it is the right one */
+    bool is_exact = object_class == fit->object_class; /* then any place in it is the right one */
+    if (PRIM_LIKELY(is_exact)) {
         return use(chunk, granule, fit);
     }
     return place(arena, chunk, granule, granule + granules_of(object_class), fit);

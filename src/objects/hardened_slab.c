@@ -48,8 +48,8 @@ static PRIM_COLD bool make_states(uintptr_t chunk) {
     if (fresh) {
         memory_advise_huge(fresh, sizeof *fresh, false);
         memory_name(fresh, sizeof *fresh, "primalloc states");
-        if (!compare_exchange_release(&hardened_states[chunk], &expected,
-                                      fresh)) { /* order pair: hardened states */
+        /* order pair: hardened states */
+        if (!compare_exchange_release(&hardened_states[chunk], &expected, fresh)) {
             memory_unmap(fresh, sizeof *fresh);
         }
     }

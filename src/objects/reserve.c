@@ -89,8 +89,8 @@ PRIM_COLD void reserve_defer(void *block) {
     void *first = load_relaxed(&reserve_deferred);
     do {
         *(void **)block = first;
-    } while (
-        !compare_exchange_release(&reserve_deferred, &first, block)); /* order pair: deferred */
+        /* order pair: deferred */
+    } while (!compare_exchange_release(&reserve_deferred, &first, block));
 }
 
 PRIM_COLD void reserve_drain(void) {

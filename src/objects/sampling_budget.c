@@ -12,12 +12,11 @@ enum {
 
 static bool take(struct sampling_budget *budget) {
     bool is_free = false;
-    return compare_exchange_acquire(&budget->is_taken, &is_free, true); /* order pair: sampling
-                                                                           budget */
+    return compare_exchange_acquire(&budget->is_taken, &is_free, true); /* order pair: budget */
 }
 
 void sampling_budget_give(struct sampling_budget *budget) {
-    store_release(&budget->is_taken, false); /* order pair: sampling budget */
+    store_release(&budget->is_taken, false); /* order pair: budget */
 }
 
 PRIM_COLD struct sampling_group *sampling_budget_group(struct sampling_budget *budget,

@@ -68,9 +68,9 @@ struct shard {
 extern PRIM_HIDDEN struct shard slab_first_shard;
 extern PRIM_HIDDEN _Atomic(struct shard *) slab_shards[SHARD_MAX]; /* (atomic: shard table) */
 
-extern PRIM_HIDDEN struct lock slab_shards_lock; /* (lock: SHARDS) held while a shard is made */
-extern PRIM_HIDDEN struct lock
-    slab_purge_lock; /* (lock: SLAB_PURGE) held while pages of a slab go */
+/* (lock: SHARDS) held while a shard is made, (lock: SLAB_PURGE) while pages of a slab go. */
+extern PRIM_HIDDEN struct lock slab_shards_lock;
+extern PRIM_HIDDEN struct lock slab_purge_lock;
 
 /* Slabs of one block need no lists, no counts and no lock: they come from the page heap and go
  * back to it with their block. */

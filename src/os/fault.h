@@ -4,11 +4,8 @@
 
 #include "base/compiler.h"
 
-enum fault_access {
-    FAULT_ACCESS,
-    FAULT_READ,
-    FAULT_WRITE
-}; /* the first: the machine does not tell */
+/* FAULT_ACCESS: the machine does not tell which. */
+enum fault_access { FAULT_ACCESS, FAULT_READ, FAULT_WRITE };
 
 /* Called in the signal's handler, on the stack that the program has given for it. True if the
  * access may be tried again; else the signal is passed on to the action that was there before. */

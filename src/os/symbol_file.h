@@ -9,9 +9,9 @@
 enum { SYMBOL_NAME_SIZE = 160 };
 
 struct symbol {
-    char name
-        [SYMBOL_NAME_SIZE]; /* terminated, cut off where it does not fit; as the linker has it */
-    uintptr_t offset;       /* of the address in the function */
+    /* As the linker has it, terminated, cut off where it does not fit. */
+    char name[SYMBOL_NAME_SIZE];
+    uintptr_t offset; /* of the address in the function */
 };
 
 /* The path of a module, terminated; the program's own is asked of the system. */

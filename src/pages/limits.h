@@ -19,12 +19,11 @@ enum { LIMITS_LOOK_SIZE = 16 << 20, LIMITS_LOOK_INTERVAL_MS = 5000 };
 #define LIMITS_NONE SIZE_MAX
 
 struct limits {
-    _Atomic size_t group; /* (atomic: hint) the control group's part of the soft limit */
-    _Atomic uint64_t
-        next_look_ms;         /* (atomic: hint) when to look at the group again; 0: never did */
-    _Atomic bool is_look_due; /* (atomic: hint) the heap has grown */
-    _Atomic size_t held_peak; /* (atomic: hint) most that the heap held at a time, in bytes */
-    _Atomic bool is_pressed;  /* (atomic: hint) by the last that was noted */
+    _Atomic size_t group;          /* (atomic: hint) the control group's part of the soft limit */
+    _Atomic uint64_t next_look_ms; /* (atomic: hint) at the group again; 0: nobody did yet */
+    _Atomic bool is_look_due;      /* (atomic: hint) the heap has grown */
+    _Atomic size_t held_peak;      /* (atomic: hint) most that the heap held at a time, in bytes */
+    _Atomic bool is_pressed;       /* (atomic: hint) by the last that was noted */
 };
 
 extern PRIM_HIDDEN struct limits limits;
