@@ -4,7 +4,7 @@
 #include "os/memory.h"
 #include "settings/options.h"
 
-enum { BEGINS_AT = 10, ENDS_BELOW = 6 }; /* spans without a page, of the last 16 looked at */
+enum { BEGINS_AT = 13, ENDS_BELOW = 6 }; /* spans without a page, of the last 16 looked at */
 
 _Atomic bool sparse_is_on;
 _Atomic bool sparse_look_is_due;
