@@ -15,6 +15,7 @@
 #include "objects/threshold.h"
 #include "objects/watcher.h"
 #include "os/lock.h"
+#include "pages/huge.h"
 #include "pages/limits.h"
 #include "pages/metadata.h"
 #include "pages/purge.h"
@@ -310,6 +311,7 @@ static struct thread_cache *new_cache(void) {
     if (rest && !cache) {
         cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
         size_table_age();
+        huge_note_thread();
     }
     if (cache) {
         cache->rest = rest;

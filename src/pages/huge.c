@@ -13,7 +13,9 @@
 
 enum {
     GROWTH_UNASKED = 2 << 20, /* mapped: until then the system's setting does not matter */
-    HEAP_MIN = 8 << 20,       /* mapped: in less, the unused end of a huge page is too much */
+    HEAP_MIN = 8 << 20,       /* mapped: in less, the unused end of a huge page is too much ... */
+    HEAP_THREAD = 256 << 10,  /* ... and for each thread beside the first so much more ... */
+    THREADS_MOST = 512,       /* ... of so many: of that end none of more threads has much */
     PAGE_SIZE_MAX = 4096,     /* with greater pages a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
@@ -33,6 +35,7 @@ struct judgement {
 _Atomic size_t huge_asked_bytes;
 _Atomic size_t huge_pool_bytes;
 
+static _Atomic uint32_t thread_count; /* (atomic: counter) beside the first */
 static struct judgement of_small;
 static struct judgement of_large;
 static _Atomic uint32_t pause_left; /* (atomic: hint) ranges to go without huge pages */
@@ -150,11 +153,20 @@ static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end
     }
 }
 
+void huge_note_thread(void) {
+    add_relaxed(&thread_count, 1);
+}
+
+static bool is_heap_large(void) {
+    size_t threads = bits_min(load_relaxed(&thread_count), THREADS_MOST);
+    return load_relaxed(&page_heap.mapped_slices) >=
+           (HEAP_MIN + threads * HEAP_THREAD) / SLICE_SIZE;
+}
+
 void huge_consider_small(const struct span *span, uintptr_t clean_end) {
     uintptr_t start = bits_round_up(span->address, HUGE_SIZE);
     if (PRIM_UNLIKELY(start < span_end(span)) && start + HUGE_SIZE <= clean_end &&
-        options.thp == THP_AUTO && option_now(hard_limit) == 0 &&
-        load_relaxed(&page_heap.mapped_slices) >= HEAP_MIN / SLICE_SIZE) {
+        options.thp == THP_AUTO && option_now(hard_limit) == 0 && is_heap_large()) {
         consider(&of_small, start, start + HUGE_SIZE);
     }
 }

@@ -5,8 +5,8 @@
  *   for whole blocks of 2 MiB without any page yet,
  *   when the range considered before, of the same kind (slabs and the like, or large blocks), has
  *   become dense by now: nearly all of its pages are resident,
- *   for slabs and the like, in a heap that is not small and has no hard limit (which counts what is
- *   in use, not what is resident with it),
+ *   for slabs and the like, in a heap that is not small, nor small for its threads, and has no hard
+ *   limit (which counts what is in use, not what is resident with it),
  *   and while the kernel hands them out quickly: a slow fault is followed by a time without.
  * At most the block that is being filled is wasted, for each kind. thp=always asks for all of the
  * heap and thp=never for none. Where the system's own setting is "always", auto and never forbid
@@ -20,6 +20,9 @@
 
 /* New address space of the heap, of mapped_bytes by now. */
 void huge_note_growth(uintptr_t start, size_t size, size_t mapped_bytes);
+
+/* There are more threads with a cache at once than ever, by one. */
+void huge_note_thread(void);
 
 /* A BUSY span of less than 2 MiB was taken from the low end of a CLEAN extent that ends at
  * clean_end. The block of 2 MiB that it begins, if any, may become a huge page. */

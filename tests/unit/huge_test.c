@@ -53,6 +53,18 @@ static void test_small_heap_gets_none(void **state) {
     assert_int_equal(load_relaxed(&huge_asked_bytes), 0);
 }
 
+/* So is the end of one, among threads whose part of the heap is small. */
+static void test_many_threads_get_none(void **state) {
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        huge_note_thread();
+    }
+    for (int i = 0; i < 4 * BLOCK; i++) {
+        touch(take(1));
+    }
+    assert_int_equal(load_relaxed(&huge_asked_bytes), 0);
+}
+
 /* No range of large blocks was dense yet. */
 static void test_first_range_gets_none(void **state) {
     (void)state;
@@ -158,6 +170,7 @@ int main(void) {
     options.moves = 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_heap_gets_none),
+        cmocka_unit_test(test_many_threads_get_none),
         cmocka_unit_test(test_first_range_gets_none),
         cmocka_unit_test(test_dense_use_earns_them),
         cmocka_unit_test(test_sparse_use_does_not),
