@@ -25,6 +25,11 @@
 #include "pages/page_heap.h"
 #include "settings/options.h"
 
+enum {
+    SETTLED_MIN = 1 << 20, /* bytes of a heap that is worth settling, ... */
+    SETTLED_DIVISOR = 8,   /* ... and by what part of it it must have grown since the last time */
+};
+
 static PRIM_COLD void *fail(size_t size) {
     complaint_memory(size);
     errno = ENOMEM;
@@ -70,21 +75,38 @@ PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class, size_t 
     return thread_cache_pop(cache, object_class, block);
 }
 
-/* What the program frees when it is asked to, what the thread only keeps for itself and empty slabs
- * go back first. Where a limit on address space is to blame, giving up the address map makes room
- * once: frees then take the slow door, but allocation goes on. Only a thread that has a cache can
- * know that it is the only one, so it makes sure of its own first. */
-PRIM_COLD bool make_room(void) {
-    struct thread_cache *cache = thread_cache_own();
-    size_t before = page_heap_free_bytes();
-    bool has_freed = deferred_free_beat(true);
+/* What the thread only keeps for itself goes back, and empty slabs. */
+static void give_idle(struct thread_cache *cache) {
     if (cache) {
         thread_cache_flush(cache);
     }
     slab_trim();
+}
+
+/* What the program frees when it is asked to, and what is idle, go back first. Where a limit on
+ * address space is to blame, giving up the address map makes room once: frees then take the slow
+ * door, but allocation goes on. Only a thread that has a cache can know that it is the only one,
+ * so it makes sure of its own first. */
+PRIM_COLD bool make_room(void) {
+    struct thread_cache *cache = thread_cache_own();
+    size_t before = page_heap_free_bytes();
+    bool has_freed = deferred_free_beat(true);
+    give_idle(cache);
     hardened_trim();
     return has_freed || page_heap_free_bytes() > before ||
            (cache && thread_cache_is_only() && address_map_abandon());
+}
+
+/* For a large block of clean pages. Where such make the heap grow, bins may have been filled in
+ * another phase, with too few slow events since for them to be collected. */
+static PRIM_COLD void give_idle_if_grown(void) {
+    static _Atomic size_t settled; /* (atomic: hint) bytes resident the last time */
+    size_t bytes = page_heap_resident_bytes();
+    size_t before = bits_max(load_relaxed(&settled), SETTLED_MIN);
+    if (bytes >= before + before / SETTLED_DIVISOR) {
+        store_relaxed(&settled, bytes);
+        give_idle(thread_cache_own());
+    }
 }
 
 /* In a hardened heap there may be room for blocks, and none for what it knows of them. */
@@ -129,6 +151,9 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     } while (PRIM_UNLIKELY(!block) && make_room());
     if (PRIM_UNLIKELY(!block)) {
         return NULL;
+    }
+    if (PRIM_UNLIKELY(span_of_block(block)->is_zero)) {
+        give_idle_if_grown();
     }
     if (sampler_was_started()) {
         thread_sampler_see_large(block, size, alignment);

@@ -104,6 +104,46 @@ static void test_release_of_strangers(void **state) {
     assert_int_equal(foreign_count(), before + 2);
 }
 
+static unsigned cached_blocks(void) {
+    struct thread_cache_totals totals = {0};
+    unsigned sum = 0;
+    thread_cache_totals_add(&totals);
+    for (unsigned i = 0; i < BIN_COUNT; i++) {
+        sum += totals.blocks[i];
+    }
+    return sum;
+}
+
+/* What bins hold from before goes back where large blocks make the heap grow, not where they come
+ * and go. */
+static void test_large_blocks_make_heap_grow(void **state) {
+    (void)state;
+    enum { COUNT = 8, SIZE = 4 << 20 };
+    void *small[COUNT];
+    void *large[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
+        small[i] = allocate_slow(3000);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        release_slow(small[i]);
+    }
+    assert_true(cached_blocks() > 0);
+    for (unsigned i = 0; i < COUNT; i++) {
+        large[i] = allocate_slow(SIZE);
+        assert_non_null(large[i]);
+    }
+    assert_int_equal(cached_blocks(), 0);
+    small[0] = allocate_slow(3000);
+    release_slow(small[0]);
+    for (unsigned i = 0; i < COUNT; i++) {
+        release_slow(large[i]);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        release_slow(allocate_slow(SIZE));
+    }
+    assert_true(cached_blocks() > 0);
+}
+
 static void test_everything_comes_back(void **state) {
     (void)state;
     thread_cache_flush(thread_cache_own());
@@ -119,6 +159,7 @@ int main(void) {
         cmocka_unit_test(test_aligned),
         cmocka_unit_test(test_min_align),
         cmocka_unit_test(test_release_of_strangers),
+        cmocka_unit_test(test_large_blocks_make_heap_grow),
         cmocka_unit_test(test_everything_comes_back),
     };
     return cmocka_run_group_tests_name("slow door", tests, NULL, NULL);
