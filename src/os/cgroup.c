@@ -30,6 +30,7 @@ struct look {
     const char *controller; /* whose hierarchy is wanted */
     enum version version;   /* of the hierarchy that has the controller */
     bool was_found;         /* a file with a limit was there */
+    bool is_complete;       /* no other group has anything to add */
     uint64_t hard;
     uint64_t soft;
     uint64_t processors;
@@ -124,7 +125,7 @@ static uint64_t read_limit(struct look *look, const char *name) {
     return line && text_decimal(&line, &value) ? value : CGROUP_UNLIMITED;
 }
 
-/* Version 1 tells the least limit of all groups above as well, of those too that are not visible
+/* Version 1 tells the least limit of this group and all above it, of those too that are not visible
  * in a container. */
 static void lower_by_statistics(struct look *look) {
     static const char name[] = "hierarchical_memory_limit ";
@@ -137,6 +138,7 @@ static void lower_by_statistics(struct look *look) {
             line += sizeof name - 1;
             if (text_decimal(&line, &value)) {
                 lower(&look->hard, value);
+                look->is_complete = true;
             }
             break;
         }
@@ -150,9 +152,11 @@ static void read_memory(struct look *look, bool is_lowest) {
         lower(&look->soft, read_limit(look, "/memory.high"));
         return;
     }
-    lower(&look->hard, read_limit(look, "/memory.limit_in_bytes"));
     if (is_lowest) {
         lower_by_statistics(look);
+    }
+    if (!look->is_complete) {
+        lower(&look->hard, read_limit(look, "/memory.limit_in_bytes"));
     }
 }
 
@@ -208,7 +212,7 @@ static void read_upwards(struct look *look, const char *below) {
         bool had_found = look->was_found;
         look->read_level(look, is_lowest);
         is_lowest = is_lowest && look->was_found == had_found;
-        if (look->path_length <= top) {
+        if (look->path_length <= top || look->is_complete) {
             break;
         }
         do {
@@ -280,14 +284,17 @@ static void read_mounts(struct look *look, bool any) {
     if (!open_below_root(look, &look->lines, "/proc/self/mountinfo")) {
         return;
     }
-    for (char *line; (line = text_file_line(&look->lines, look->room, LINE_ROOM));) {
+    char *line;
+    while (!look->is_complete && (line = text_file_line(&look->lines, look->room, LINE_ROOM))) {
         const char *top = read_mount(look, line);
         const char *below = top ? group_below(look->group, top) : NULL;
         if (top && !below && any) { /* a path that leaves the mount must not be followed */
             below = is_outside_namespace(look->group) ? "" : look->group;
         }
         if (below) {
+            bool shows_all = strcmp(top, "/") == 0;
             read_upwards(look, below);
+            look->is_complete = look->is_complete || (shows_all && look->was_found);
         }
     }
     text_file_close(&look->lines);
