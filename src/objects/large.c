@@ -115,7 +115,9 @@ static struct span *allocate_span(size_t slices, size_t alignment, unsigned obje
     if (slices == 0 || slices > limit || alignment / SLICE_SIZE > limit - slices) {
         return NULL;
     }
-    return page_heap_allocate_for(slices, alignment, object_class);
+    struct span *span = page_heap_allocate_for(slices, alignment, object_class);
+    limits_look();
+    return span;
 }
 
 /* Sees to pages for a part of a span that has none: those of free spans, then huge ones. Who asks

@@ -19,6 +19,7 @@ enum {
     RUN_MAX = 16,                    /* runs of blocks returned under one lock */
     RUN_LENGTH_MAX = SLICE_SIZE / 8, /* blocks that one can have at most */
     RUNS_OF_A_SLAB = 8,              /* take as long to return as a slab to free */
+    BLOCKS_OF_A_RUN = 16,            /* take as long to walk as a run to return */
 };
 
 static const uint8_t refill_order[BUCKET_COUNT] = {BUCKET_EIGHTH, BUCKET_QUARTER, BUCKET_HALF,
@@ -374,7 +375,7 @@ static unsigned release(unsigned object_class, void **list, unsigned effort, boo
     unsigned done = 0;
     unsigned most = bits_min(effort / RUNS_OF_A_SLAB, RUN_MAX);
     bool is_careful = double_free_is_likely();
-    while (*list && done < effort) {
+    while (*list && done + blocks / BLOCKS_OF_A_RUN < effort) {
         void *rest = *list;
         unsigned count = gather_runs(&rest, runs, RUN_MAX);
         if (PRIM_UNLIKELY(rest && !is_known)) { /* a long list, or a circle */
@@ -384,7 +385,7 @@ static unsigned release(unsigned object_class, void **list, unsigned effort, boo
                 continue;
             }
         }
-        for (unsigned i = 0; i < count && done < effort;) {
+        for (unsigned i = 0; i < count && done + blocks / BLOCKS_OF_A_RUN < effort;) {
             unsigned some = (unsigned)bits_min(most, count - i);
             unsigned emptied = return_runs(object_class, runs + i, some, is_careful, &blocks);
             done += some + RUNS_OF_A_SLAB * emptied;

@@ -80,8 +80,6 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class)
     struct bin *bin = bin_of(cache, object_class);
     size_t size = size_classes[object_class].size;
     if (bin_is_only_freed(bin, object_class)) {
-        bin_head_to_spare(cache, object_class);
-        bin_give_spare(cache, object_class);
         unsigned half = bin->capacity / 2;
         bin_set_capacity(cache, object_class, (unsigned)bits_max(half, CAPACITY_IDLE_SIZE / size));
     } else {
@@ -90,17 +88,35 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class)
     }
 }
 
+/* Makes room in a full bin: the head becomes the spare once that is given away, which may take as
+ * many calls as it is scattered. */
+static void make_room(struct thread_cache *cache, unsigned object_class) {
+    const struct bin *bin = bin_of(cache, object_class);
+    unsigned excess = (unsigned)-cache->room[object_class];
+    if (bin->spare) {
+        bin_give_spare(cache, object_class);
+        if (!bin->spare) {
+            adapt_to_overflow(cache, object_class);
+        }
+    }
+    if (cache->head[object_class] && !bin->spare) {
+        bin_full_head_to_spare(cache, object_class, excess);
+    }
+}
+
 /* Low water: a spare that nobody moved since the last visit goes back to its slabs, and the bin
- * gets smaller; else the head becomes the spare and waits for the next visit. A cache above its
- * budget, because more threads came, gives all of the bin back. False if that took long. */
+ * gets smaller; else the head becomes the spare and waits for the next visit. In a cache above its
+ * budget, because more threads came, that goes for bins in use as well. False if it took long. */
 static bool collect_bin(struct thread_cache *cache, unsigned object_class) {
     const struct bin *bin = bin_of(cache, object_class);
     unsigned half = bin->capacity / 2;
     bool is_quick = true;
     if (cache->capacity_bytes > thread_cache_budget(cache)) {
-        bin_flush(cache, object_class);
+        is_quick = !bin->spare || bin_give_spare(cache, object_class);
+        if (!bin->spare) {
+            bin_head_to_spare(cache, object_class);
+        }
         bin_set_capacity(cache, object_class, half);
-        is_quick = false;
     } else if (bin->spare) {
         if (!bin_is_marked(cache->was_moved, object_class)) {
             is_quick = bin_give_spare(cache, object_class);
@@ -176,21 +192,23 @@ bool thread_cache_note_event(struct thread_cache *cache) {
     uint32_t events = ++cache->slow_events;
     if (PRIM_UNLIKELY(events % COLLECT_INTERVAL == 0)) {
         collect(cache);
-        store_relaxed(&slab_tick_is_due, true); /* by the next of these: no call is to be long */
-        if (events % PURGE_INTERVAL == 0) {
-            purge_tick();
-        } else if (events % PURGE_INTERVAL == PURGE_INTERVAL / 2) {
-            maintenance_look();
-        }
+        store_relaxed(&slab_tick_is_due, true);
         if (events % PRESSED_INTERVAL == 0 && limits_are_pressed()) {
             slab_purge(false);
         }
+    } else if (PRIM_UNLIKELY(events % PURGE_INTERVAL == PURGE_INTERVAL - 1)) {
+        maintenance_look();
+        store_relaxed(&purge_is_due, options.purge);
+    } else if (PRIM_UNLIKELY(load_relaxed(&limits.is_look_due))) {
+        limits_look();
     } else if (PRIM_UNLIKELY(load_relaxed(&slab_tick_is_due))) {
         slab_tick();
-    } else if (PRIM_UNLIKELY(load_relaxed(&purge_is_under_way))) {
+    } else if (PRIM_UNLIKELY(load_relaxed(&purge_is_due))) {
         purge_tick();
+    } else {
+        return false;
     }
-    return events % COLLECT_INTERVAL == 0;
+    return true;
 }
 
 bool thread_cache_has_ended(void) {
@@ -233,18 +251,10 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
         thread_sampler_adopt(cache);
     }
     bin_begin_use(cache, object_class);
-    bool has_worked = thread_cache_note_event(cache);
-    if (!has_worked && cache->room[object_class] <= 0 && cache->head[object_class]) {
-        unsigned excess = (unsigned)-cache->room[object_class];
-        if (bin->spare) {
-            bin_give_spare(cache, object_class);
-            if (!bin->spare) {
-                adapt_to_overflow(cache, object_class);
-            }
-        }
-        if (cache->head[object_class] && !bin->spare) {
-            bin_full_head_to_spare(cache, object_class, excess);
-        }
+    /* What is due comes first; then the next call finds the bin beyond full, and makes room. */
+    bool is_late = cache->room[object_class] < 0;
+    if ((is_late || !thread_cache_note_event(cache)) && cache->room[object_class] <= 0) {
+        make_room(cache, object_class);
     }
     if (bin->capacity == 0) { /* no budget for this class, or no use for it */
         *(void **)block = NULL;

@@ -71,9 +71,10 @@ void limits_look_when_due(void) {
     look_if_time(machine_clock_ms());
 }
 
-void limits_refresh(uint64_t now_ms) {
-    if (load_relaxed(&limits.next_look_ms)) {
-        look_if_time(now_ms);
+void limits_note_time(uint64_t now_ms) {
+    uint64_t next = load_relaxed(&limits.next_look_ms);
+    if (next && now_ms >= next) {
+        store_relaxed(&limits.is_look_due, true);
     }
 }
 

@@ -21,7 +21,7 @@ enum { LIMITS_LOOK_SIZE = 16 << 20, LIMITS_LOOK_INTERVAL_MS = 5000 };
 struct limits {
     _Atomic size_t group;          /* (atomic: hint) the control group's part of the soft limit */
     _Atomic uint64_t next_look_ms; /* (atomic: hint) at the group again; 0: nobody did yet */
-    _Atomic bool is_look_due;      /* (atomic: hint) the heap has grown */
+    _Atomic bool is_look_due;      /* (atomic: hint) heap has grown, or time passed */
     _Atomic size_t held_peak;      /* (atomic: hint) most that the heap held at a time, in bytes */
     _Atomic bool is_pressed;       /* (atomic: hint) by the last that was noted */
 };
@@ -48,14 +48,14 @@ size_t limits_slack(void);
 /* The heap has taken address space, now so much. May be called under any lock. */
 void limits_note_growth(size_t mapped_bytes);
 
-/* Looks at the control group, if it was looked at before and time has passed since. Called under
- * no lock, from maintenance. */
-void limits_refresh(uint64_t now_ms);
+/* Time has passed: the control group is to be looked at again, if it ever was. */
+void limits_note_time(uint64_t now_ms);
 
 void limits_look_now(const char *root);
 void limits_look_when_due(void);
 
-/* To be called under no lock after the heap may have grown. */
+/* To be called under no lock after the heap may have grown, in a call that does little else: a look
+ * takes as long as all that a call may otherwise do. */
 PRIM_INLINE void limits_look(void) {
     if (PRIM_UNLIKELY(load_relaxed(&limits.is_look_due))) {
         limits_look_when_due();

@@ -379,7 +379,6 @@ struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsign
             huge_consider_small(span, request.clean_end);
         }
     }
-    limits_look();
     return span;
 }
 

@@ -10,6 +10,7 @@
 
 #include "os/lock.h"
 #include "pages/extent_set.h"
+#include "pages/limits.h"
 #include "pages/quick.h"
 
 struct page_heap {
@@ -40,11 +41,14 @@ struct span_level { /* (atomic: hints; written under PAGE_HEAP) */
 extern PRIM_HIDDEN struct span_level span_levels[UINT8_MAX + 1];
 
 /* A BUSY span of slice_count slices whose address is a multiple of alignment (a power of two, in
- * bytes), or NULL when there is no memory; to be published with this class, or 0: any. */
+ * bytes), or NULL when there is no memory; to be published with this class, or 0: any. For slabs:
+ * others call limits_look() after it. */
 struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsigned object_class);
 
 PRIM_INLINE struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
-    return page_heap_allocate_for(slice_count, alignment, 0);
+    struct span *span = page_heap_allocate_for(slice_count, alignment, 0);
+    limits_look();
+    return span;
 }
 
 /* A BUSY span over memory that is not the heap's, to be described as the heap's is; NULL when there

@@ -24,7 +24,7 @@ enum {
     NEEDED_DIVISOR = 16,   /* a part of what goes back may be needed again while it goes */
 };
 
-_Atomic bool purge_is_under_way;
+_Atomic bool purge_is_due;
 
 enum stage { STAGE_WHOLE, STAGE_PARTS, STAGE_OVER };
 
@@ -318,11 +318,9 @@ void purge_tick(void) {
     if (is_under_way) {
         visit_idle();
     }
-    store_relaxed(&purge_is_under_way, is_under_way && !is_over(&purge.idle));
+    store_relaxed(&purge_is_due, is_under_way && !is_over(&purge.idle));
     lock_release_unranked(&purge.lock);
-    if (!is_under_way) { /* one of them is enough for one call */
-        limits_refresh(now);
-    }
+    limits_note_time(now);
 }
 
 void purge_open_window(void) {
@@ -407,7 +405,7 @@ void purge_free(struct span *span, enum span_state state) {
     uint32_t slices = load_relaxed(&slices_freed) + (uint32_t)bits_min(span->slice_count, 1 << 20);
     uint32_t count = load_relaxed(&frees) + 1;
     bool is_due = count >= FREES_BETWEEN_LOOKS && slices >= SLICES_BETWEEN_LOOKS;
-    if (PRIM_UNLIKELY(load_relaxed(&purge_is_under_way))) {
+    if (PRIM_UNLIKELY(load_relaxed(&purge_is_due))) {
         is_due = count >= FREES_BETWEEN_LOOKS || span->slice_count >= FREES_BETWEEN_LOOKS;
     }
     store_relaxed(&slices_freed, is_due ? 0 : slices);

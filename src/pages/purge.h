@@ -29,8 +29,8 @@
 /* Takes a BUSY span back and looks at the clock once for every so many spans and mebibytes. */
 void purge_free(struct span *span, enum span_state state);
 
-/* (atomic: hint) What was idle in an epoch is not all purged yet. */
-extern PRIM_HIDDEN _Atomic bool purge_is_under_way;
+/* (atomic: hint) It is time to look at the clock, or what was idle in an epoch is not all purged. */
+extern PRIM_HIDDEN _Atomic bool purge_is_due;
 
 /* Ends the running epoch if its time is over; purges some of what was idle in the one before.
  * Called on slow paths: now and then, and often while a purge is under way. */

@@ -213,7 +213,7 @@ static void test_visits_are_short(void **state) {
     options.purge_delay = never_ms;
     assert_true(page_heap.dirty.slice_count < dirty);
     unsigned visits = 1;
-    for (size_t before = dirty; load_relaxed(&purge_is_under_way); visits++) {
+    for (size_t before = dirty; load_relaxed(&purge_is_due); visits++) {
         assert_true(before - page_heap.dirty.slice_count <= 4 * 5 * grain());
         before = page_heap.dirty.slice_count;
         purge_tick();
