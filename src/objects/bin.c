@@ -6,8 +6,8 @@
 #include "settings/options.h"
 
 enum {
-    CAPACITY_START_SIZE = 1024,       /* bytes a bin may hold at first */
-    CAPACITY_START_MAX = 16,          /* blocks */
+    CAPACITY_START_SIZE = 512,        /* bytes a bin may hold at first */
+    CAPACITY_START_MAX = 8,           /* blocks */
     CAPACITY_SMALL_SIZE = 16 * 1024,  /* bytes a bin of small blocks may grow to */
     CAPACITY_FEW_SIZE = 64 * 1024,    /* the same while all bins together hold no more than ... */
     FEW_BINS_SIZE = 128 * 1024,       /* ... this: a program of few sizes */
