@@ -373,6 +373,7 @@ struct thread_cache *thread_cache_own(void) {
 
 bool thread_cache_exchange_mark(unsigned mark, bool value) {
     struct thread_cache *cache = thread_cache_own();
+    PRIM_ASSERT(cache || mark < MARK_BITS);
     uintptr_t bits = cache ? cache->marks : (uintptr_t)own_cache >> 1;
     uintptr_t changed = (bits & ~((uintptr_t)1 << mark)) | (uintptr_t)value << mark;
     if (cache) {

@@ -170,8 +170,8 @@ void thread_cache_set_medium(struct thread_cache *cache);
 /* Bytes that the capacities of one thread may add up to. */
 size_t thread_cache_budget(const struct thread_cache *cache);
 
-/* A slow event: does one piece of what is due now and then, so that no call is long. Returns whether
- * there was any, which is work enough for one call. */
+/* A slow event: does one piece of what is due now and then, so that no call is long. Returns
+ * whether there was any, which is work enough for one call. */
 bool thread_cache_note_event(struct thread_cache *cache);
 
 /* The shard that the calling thread gets its blocks from. */

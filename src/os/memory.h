@@ -7,7 +7,7 @@
 
 #include "base/atomics.h"
 
-/* What the functions below did so far: all of the library's calls that change the address space. */
+/* What the functions below did so far; those that protect, advise or map a pool do not count. */
 struct memory_counts {
     _Atomic uint64_t map_calls; /* (atomic: counter) as all of these */
     _Atomic uint64_t unmap_calls;

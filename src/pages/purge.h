@@ -4,7 +4,7 @@
  *   Epochs ride on the program's own slow calls. One lasts options.purge_delay, and an eighth of
  *   it while the process is younger than that. The page heap remembers the least number of dirty
  *   slices of the epoch: that many were idle throughout, so that many are purged after its end, a
- *   little by each slow call, which is never long for it.
+ *   little by each slow call, which is never long for it; fewer if what went is soon needed again.
  *   Windows belong to the maintenance thread and last a whole options.purge_delay. Once it opened
  *   one, each 2 MiB of heap remembers when some of it was last freed; what was dirty at the
  *   window's begin and not taken since is purged at its end. What comes back within the delay
@@ -29,7 +29,7 @@
 /* Takes a BUSY span back and looks at the clock once for every so many spans and mebibytes. */
 void purge_free(struct span *span, enum span_state state);
 
-/* (atomic: hint) It is time to look at the clock, or what was idle in an epoch is not all purged. */
+/* (atomic: hint) Time to look at the clock, or not all is purged that was idle in an epoch. */
 extern PRIM_HIDDEN _Atomic bool purge_is_due;
 
 /* Ends the running epoch if its time is over; purges some of what was idle in the one before.

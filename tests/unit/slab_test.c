@@ -4,40 +4,14 @@
 #include <sys/mman.h>
 
 #include "base/atomics.h"
-#include "objects/double_free.h"
 #include "objects/size_class.h"
 #include "os/memory.h"
+#include "pages/purge.h"
 #include "pages/span.h"
+#include "unit/slab_lists.h"
 #include "unit/unit.h"
 
 enum { THREADS = 4, LISTS_MAX = 8192 };
-
-static struct slab_totals totals(void) {
-    struct slab_totals sum = {0};
-    slab_totals_add(&sum);
-    return sum;
-}
-
-static unsigned length(const void *list) {
-    unsigned count = 0;
-    for (; list; list = *(void *const *)list) {
-        count++;
-    }
-    return count;
-}
-
-static void *acquire(unsigned shard, unsigned object_class, unsigned wanted) {
-    void *list = NULL;
-    unsigned count = slab_acquire(shard, object_class, wanted, &list);
-    if (count == 1) {
-        *(void **)list = NULL;
-    }
-    CHECK(count >= 1, "no memory for class %u", object_class);
-    CHECK(count <= size_classes[object_class].capacity, "%u blocks of class %u", count,
-          object_class);
-    CHECK(length(list) == count, "%u blocks in a list said to hold %u", length(list), count);
-    return list;
-}
 
 /* A slab of one block is a span like that of a large block. */
 static bool is_single(unsigned object_class) {
@@ -56,15 +30,6 @@ static void check_place(const void *block, unsigned object_class) {
           "class %u lies in no slab of its own", object_class);
     CHECK(offset % size == 0 && offset / size < size_classes[object_class].capacity,
           "class %u: a block at offset %zu", object_class, offset);
-}
-
-static void check_nothing_left(void) {
-    slab_trim();
-    struct slab_totals left = totals();
-    CHECK(left.slab_bytes == 0 && left.free_bytes == 0 && left.free_blocks == 0,
-          "%zu bytes of slabs, %zu of them free, %zu blocks", left.slab_bytes, left.free_bytes,
-          left.free_blocks);
-    CHECK(unit_slices_in_use() == 0, "%zu slices in use", unit_slices_in_use());
 }
 
 /* Of every class: the counts are true, blocks are where they should be, all memory comes back. */
@@ -322,21 +287,6 @@ static void test_idle_lists_go_back(void **state) {
     check_nothing_left();
 }
 
-/* A list with a block of each of so many full slabs; returns the others of these. */
-static void *fill_slabs(unsigned object_class, unsigned slabs, void **list) {
-    void *others = NULL;
-    for (unsigned i = 0; i < slabs;) {
-        void **block = acquire(0, object_class, 1);
-        assert_int_equal(length(block), 1);
-        bool is_last = span_of_block(block)->used_count == size_classes[object_class].capacity;
-        i += is_last;
-        void **where = is_last ? list : &others;
-        *block = *where;
-        *where = block;
-    }
-    return others;
-}
-
 /* A call that is to be short gives back what it can, be the blocks of slabs that go with them or of
  * such that stay. */
 static void test_some_of_a_list_is_released(void **state) {
@@ -441,76 +391,6 @@ static void test_threads(void **state) {
     slab_initialise(1);
 }
 
-/* Lists that begin with the same block: the stack of lists is a circle; nobody is lost in it. */
-static void give_one_twice(void) {
-    unsigned object_class = size_class_of(96);
-    void *list = acquire(0, object_class, 8);
-    unsigned count = length(list);
-    void *other = acquire(0, object_class, 8);
-    uint64_t before = double_free_count();
-    slab_keep(0, object_class, list, count);
-    slab_keep(0, object_class, other, length(other));
-    slab_keep(0, object_class, list, count);
-    slab_trim();
-    assert_int_equal(totals().listed_blocks, 0);
-    assert_true(double_free_count() > before);
-}
-
-/* A list that waits for the rest of it to go back, and becomes a circle meanwhile: when all goes
- * back it is noticed once. */
-static void give_one_of_a_rest_twice(void) {
-    enum { SLABS = 2 * SLAB_LITTLE_EFFORT };
-    unsigned object_class = size_class_of(4096);
-    void **list = NULL;
-    void *others = fill_slabs(object_class, SLABS, (void **)&list);
-    uint64_t before = double_free_count();
-    void **last = list;
-    for (unsigned i = 1; i < SLABS; i++) {
-        last = *last;
-    }
-    assert_true(slab_keep(0, object_class, list, SLABS));
-    while (totals().listed_blocks == SLABS) {
-        slab_tick();
-    }
-    assert_in_range(totals().listed_blocks, 2, SLABS);
-    *last = last;
-    slab_trim();
-    assert_int_equal(totals().listed_blocks, 0);
-    assert_int_equal(double_free_count(), before + 1);
-    slab_release(object_class, others);
-    check_nothing_left();
-}
-
-/* A list that ends in a circle, and one that is given back twice: each block is taken once. */
-static void test_double_frees(void **state) {
-    (void)state;
-    give_one_of_a_rest_twice();
-    give_one_twice();
-    unsigned object_class = size_class_of(512);
-    uint64_t before = double_free_count();
-    void *kept = acquire(0, object_class, 1);
-    void **list = acquire(0, object_class, 8);
-    unsigned count = length(list);
-    assert_true(count >= 3);
-    void **last = list;
-    while (*last) {
-        last = *last;
-    }
-    *last = list[0]; /* to the second block */
-    size_t used = totals().used_blocks;
-    slab_release(object_class, list);
-    assert_int_equal(double_free_count(), before + 1);
-    assert_int_equal(totals().used_blocks, used - count);
-    void *alone = acquire(0, object_class, 1);
-    unsigned taken = length(alone);
-    *(void **)alone = NULL;
-    slab_release(object_class, alone);
-    slab_release(object_class, alone);
-    assert_int_equal(double_free_count(), before + 2);
-    assert_true(totals().used_blocks >= used - count + taken - 1);
-    assert_true(length(kept) >= 1);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_come_untouched), /* the first: no page is dirty yet */
@@ -526,7 +406,6 @@ int main(void) {
         cmocka_unit_test(test_shards_keep_apart),
         cmocka_unit_test(test_number_of_shards),
         cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_double_frees), /* the last: it leaves blocks behind */
     };
     return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }

@@ -9,42 +9,12 @@
 #include "objects/slab.h"
 #include "os/memory.h"
 #include "pages/limits.h"
-#include "pages/purge.h"
 #include "pages/span.h"
 #include "settings/options.h"
+#include "unit/thread_cache_check.h"
 #include "unit/unit.h"
 
-enum { BLOCKS = 3000, THREADS = 4 };
-
-static struct options defaults;
-static void *blocks[BLOCKS];
-
-static int length(const void *list) {
-    int count = 0;
-    for (; list; list = *(void *const *)list) {
-        count++;
-    }
-    return count;
-}
-
-/* What thread_cache.h promises of a cache between two calls. */
-static void check_cache(struct thread_cache *cache) {
-    size_t bytes = 0;
-    for (unsigned i = 1; i <= CLASS_COUNT; i++) {
-        const struct bin *bin = bin_of(cache, i);
-        CHECK(cache->room[i] + length(cache->head[i]) == bin->capacity,
-              "bin %u: room %d, %d blocks, capacity %u", i, cache->room[i], length(cache->head[i]),
-              bin->capacity);
-        CHECK(length(bin->spare) == bin->spare_count, "bin %u: %d spare blocks of %u", i,
-              length(bin->spare), bin->spare_count);
-        bytes += (size_t)bin->capacity * size_classes[i].size;
-    }
-    for (unsigned i = 0; i < BIN_COUNT; i = i ? i + 1 : CLASS_COUNT + 1) {
-        CHECK(cache->room[i] == 0 && !cache->head[i], "bin %u is in use", i);
-    }
-    CHECK(cache->capacity_bytes == bytes, "%zu bytes of capacity, %zu counted", bytes,
-          cache->capacity_bytes);
-}
+enum { THREADS = 4 };
 
 static bool is_empty(struct thread_cache *cache) {
     for (unsigned i = 1; i <= CLASS_COUNT; i++) {
@@ -70,23 +40,6 @@ static struct slab_totals slabs(void) {
     slab_trim();
     slab_totals_add(&sum);
     return sum;
-}
-
-static struct thread_cache *fresh_cache(void) {
-    heap_ensure();
-    options = defaults;
-    struct thread_cache *cache = thread_cache_own();
-    CHECK(cache != NULL, "the thread has no cache");
-    thread_cache_apply_options();
-    thread_cache_flush(cache);
-    return cache;
-}
-
-static void allocate_many(size_t count, size_t size) {
-    for (size_t i = 0; i < count; i++) {
-        blocks[i] = allocate(size);
-        CHECK(blocks[i] != NULL, "no memory");
-    }
 }
 
 static void release_many(size_t count) {
@@ -323,50 +276,6 @@ static void test_idle_blocks_go_back(void **state) {
     thread_cache_flush(cache);
 }
 
-/* What slow calls have to do besides their own work. */
-static void make_all_due(void) {
-    store_relaxed(&limits.is_look_due, true);
-    store_relaxed(&slab_tick_is_due, true);
-    store_relaxed(&purge_is_due, true);
-}
-
-static unsigned due_count(void) {
-    return load_relaxed(&limits.is_look_due) + load_relaxed(&slab_tick_is_due) +
-           load_relaxed(&purge_is_due);
-}
-
-/* No call is long: it does one piece of what is due, or collects, or gives blocks away. */
-static void test_one_piece_of_work_a_call(void **state) {
-    (void)state;
-    struct thread_cache *cache = fresh_cache();
-    const struct bin *bin = bin_of(cache, size_class_of(64));
-    unsigned given = 0;
-    unsigned done = 0;
-    make_all_due();
-    for (unsigned round = 0; round < 500; round++) {
-        allocate_many(BLOCKS, 64);
-        for (size_t i = 0; i < BLOCKS; i++) {
-            uint32_t events = cache->slow_events;
-            unsigned due = due_count();
-            const void *spare = bin->spare;
-            release(blocks[i]);
-            bool has_collected = cache->slow_events != events && cache->slow_events % 64 == 0;
-            bool has_given = spare && bin->spare != spare && !has_collected;
-            unsigned less = due - (unsigned)bits_min(due, due_count());
-            CHECK(less + has_given + has_collected <= 1, "%u pieces, %d given, %d collected", less,
-                  has_given, has_collected);
-            given += has_given;
-            done += less;
-        }
-        if (due_count() == 0) {
-            make_all_due();
-        }
-        check_cache(cache);
-    }
-    CHECK(given > 20 && done > 20, "%u given, %u pieces done", given, done);
-    thread_cache_flush(cache);
-}
-
 static void test_flush(void **state) {
     (void)state;
     struct thread_cache *cache = fresh_cache();
@@ -534,7 +443,6 @@ int main(void) {
         cmocka_unit_test(test_pressure),
         cmocka_unit_test(test_pressure_on_slabs),
         cmocka_unit_test(test_idle_blocks_go_back),
-        cmocka_unit_test(test_one_piece_of_work_a_call),
         cmocka_unit_test(test_flush),
         cmocka_unit_test(test_threads_leave_nothing),
         cmocka_unit_test(test_turns_make_bins_grow),

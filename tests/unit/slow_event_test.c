@@ -1,0 +1,58 @@
+#include "objects/slab.h"
+#include "pages/limits.h"
+#include "pages/purge.h"
+#include "unit/thread_cache_check.h"
+#include "unit/unit.h"
+
+/* What slow calls have to do besides their own work. */
+static void make_all_due(void) {
+    store_relaxed(&limits.is_look_due, true);
+    store_relaxed(&slab_tick_is_due, true);
+    store_relaxed(&purge_is_due, true);
+}
+
+static unsigned due_count(void) {
+    return load_relaxed(&limits.is_look_due) + load_relaxed(&slab_tick_is_due) +
+           load_relaxed(&purge_is_due);
+}
+
+/* No call is long: it does one piece of what is due, or collects, or gives blocks away. */
+static void test_one_piece_of_work_a_call(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    const struct bin *bin = bin_of(cache, size_class_of(64));
+    unsigned given = 0;
+    unsigned done = 0;
+    make_all_due();
+    for (unsigned round = 0; round < 500; round++) {
+        allocate_many(BLOCKS, 64);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            uint32_t events = cache->slow_events;
+            unsigned due = due_count();
+            const void *spare = bin->spare;
+            release(blocks[i]);
+            bool has_collected = cache->slow_events != events && cache->slow_events % 64 == 0;
+            bool has_given = spare && bin->spare != spare && !has_collected;
+            unsigned less = due - (unsigned)bits_min(due, due_count());
+            CHECK(less + has_given + has_collected <= 1, "%u pieces, %d given, %d collected", less,
+                  has_given, has_collected);
+            given += has_given;
+            done += less;
+        }
+        if (due_count() == 0) {
+            make_all_due();
+        }
+        check_cache(cache);
+    }
+    CHECK(given > 20 && done > 20, "%u given, %u pieces done", given, done);
+    thread_cache_flush(cache);
+}
+
+int main(void) {
+    options.maintenance = 0; /* its thread would do some of the work */
+    defaults = options;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_piece_of_work_a_call),
+    };
+    return cmocka_run_group_tests_name("slow event", tests, NULL, NULL);
+}
