@@ -90,7 +90,7 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class)
 
 /* Makes room in a full bin: the head becomes the spare once that is given away, which may take as
  * many calls as it is scattered. */
-static void make_room(struct thread_cache *cache, unsigned object_class) {
+static void make_room_in_bin(struct thread_cache *cache, unsigned object_class) {
     const struct bin *bin = bin_of(cache, object_class);
     unsigned excess = (unsigned)-cache->room[object_class];
     if (bin->spare) {
@@ -254,7 +254,7 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
     /* What is due comes first; then the next call finds the bin beyond full, and makes room. */
     bool is_late = cache->room[object_class] < 0;
     if ((is_late || !thread_cache_note_event(cache)) && cache->room[object_class] <= 0) {
-        make_room(cache, object_class);
+        make_room_in_bin(cache, object_class);
     }
     if (bin->capacity == 0) { /* no budget for this class, or no use for it */
         *(void **)block = NULL;
