@@ -358,9 +358,13 @@ size_t purge_all(size_t keep_bytes) {
     return purge_above(keep_bytes, (struct search){.is_for_all = true, .counts_resident = true});
 }
 
-/* The largest spans tell, by a few pages of each; what is apart is of a sparse program. */
+/* The largest spans tell, by a few pages of each, which the system is asked for outside the lock;
+ * what is apart is of a sparse program. */
 PRIM_COLD size_t purge_bare_bytes(void) {
     enum { SPANS = 16 };
+    uintptr_t addresses[SPANS];
+    size_t sizes[SPANS];
+    unsigned count = 0;
     size_t bare = 0;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     if (load_relaxed(&sparse_is_on)) {
@@ -369,11 +373,16 @@ PRIM_COLD size_t purge_bare_bytes(void) {
         page_heap_settle();
     }
     const struct span *span = extent_set_largest(&page_heap.dirty);
-    for (unsigned i = 0; span && i < SPANS; i++) {
-        bare += span_size(span) / SPARSE_SAMPLES * (SPARSE_SAMPLES - sparse_samples(span));
+    for (; span && count < SPANS; count++) {
+        addresses[count] = span->address;
+        sizes[count] = span_size(span);
         span = extent_set_before(&page_heap.dirty, span->slice_count, span->address);
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned resident = sparse_samples(addresses[i], sizes[i]);
+        bare += sizes[i] / SPARSE_SAMPLES * (SPARSE_SAMPLES - resident);
+    }
     return bare;
 }
 

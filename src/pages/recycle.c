@@ -48,7 +48,7 @@ static size_t move_all(const struct donation *donation, uintptr_t to, enum span_
         const struct span *donor = donation->spans[i];
         size_t size = span_size(donor);
         size_t moved = 0;
-        unsigned resident = sparse_samples(donor);
+        unsigned resident = sparse_samples(donor->address, size);
         if (resident > SPARSE_SAMPLES / 2 && mapping_moves_well(donor->address, size)) {
             moved = mapping_move(donor->address, to + total, size);
         }

@@ -12,20 +12,23 @@ _Atomic bool sparse_look_is_due;
 /* (atomic: hint) A bit for each of the last looks, the newest lowest: there was no page. */
 static _Atomic uint16_t looks;
 
-unsigned sparse_samples(const struct span *span) {
-    size_t part = span_size(span) / SPARSE_SAMPLES;
+static bool has_page(uintptr_t address) {
+    return memory_has_pages((void *)bits_round_down(address, memory_page_size()),
+                            memory_page_size());
+}
+
+unsigned sparse_samples(uintptr_t address, size_t size) {
+    size_t part = size / SPARSE_SAMPLES;
     unsigned resident = 0;
     for (size_t i = 0; i < SPARSE_SAMPLES; i++) {
-        uintptr_t page = bits_round_down(span->address + i * part + part / 2, memory_page_size());
-        resident += memory_has_pages((void *)page, memory_page_size());
+        resident += has_page(address + i * part + part / 2);
     }
     return resident;
 }
 
 PRIM_COLD void sparse_look(const struct span *span) {
     store_relaxed(&sparse_look_is_due, false);
-    uintptr_t middle = bits_round_down(span->address + span_size(span) / 2, memory_page_size());
-    bool is_bare = !memory_has_pages((void *)middle, memory_page_size());
+    bool is_bare = !has_page(span->address + span_size(span) / 2);
     uint16_t now = (uint16_t)(load_relaxed(&looks) << 1 | is_bare);
     unsigned least = load_relaxed(&sparse_is_on) ? ENDS_BELOW : BEGINS_AT;
     store_relaxed(&looks, now);

@@ -21,9 +21,9 @@ extern PRIM_HIDDEN _Atomic bool sparse_look_is_due; /* (atomic: hint) */
 /* Looks at a BUSY span that is about to be freed. */
 void sparse_look(const struct span *span);
 
-/* How many of a span's samples, a page in each part, have pages; all where nobody can tell. */
+/* How many of a range's samples, a page in each part, have pages; all where nobody can tell. */
 enum { SPARSE_SAMPLES = 4 };
-unsigned sparse_samples(const struct span *span);
+unsigned sparse_samples(uintptr_t address, size_t size);
 
 /* How many slices to take for a block of so many. */
 PRIM_INLINE size_t sparse_round(size_t slice_count) {
