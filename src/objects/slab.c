@@ -25,7 +25,8 @@ enum {
 static const uint8_t refill_order[BUCKET_COUNT] = {BUCKET_EIGHTH, BUCKET_QUARTER, BUCKET_HALF,
                                                    BUCKET_RESTING};
 
-static _Atomic unsigned shard_count = 1; /* (atomic: hint) any value up to SHARD_MAX will do */
+/* (atomic: hint) 0 while one thread has been enough; any value up to SHARD_MAX will do */
+static _Atomic unsigned shard_count;
 
 void slab_initialise(unsigned wanted) {
     unsigned count = wanted ? wanted : machine_processor_count();
@@ -34,12 +35,13 @@ void slab_initialise(unsigned wanted) {
 
 unsigned slab_current_shard(void) {
     unsigned count = load_relaxed(&shard_count);
-    return count == 1 ? 0 : machine_processor() % count;
+    return count <= 1 ? 0 : machine_processor() % count;
 }
 
-/* Whether one thread has been enough so far: it gets more than it wants, there is nobody else. */
+/* Whether one thread has been enough so far: it gets more than it wants, there is nobody else.
+ * Several threads may share one shard, where there is one processor. */
 static bool is_for_one(void) {
-    return load_relaxed(&shard_count) == 1;
+    return load_relaxed(&shard_count) == 0;
 }
 
 /* Moves count blocks from the slab's free list to *list, which ends with NULL. */

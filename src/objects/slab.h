@@ -20,7 +20,8 @@
 enum { SHARD_MAX = 64 };
 
 /* Chooses the number of shards: as asked, or by the number of processors for 0. Until the first
- * call there is one. May be called at any time, by several threads at once with equal numbers. */
+ * call there is one, for one thread. May be called at any time, by several threads at once with
+ * equal numbers. */
 void slab_initialise(unsigned wanted);
 
 /* The shard of the processor that the caller runs on. */
