@@ -14,7 +14,7 @@ enum {
     CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
     CAPACITY_PAGES_SIZE = 256 * 1024, /* ... and bytes that a bin of them may grow to */
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
-    FEW_SLABS = 8,                    /* of a class in all shards: they are in the first */
+    FEW_SLABS = 16,                   /* of a class in all shards: they are in the first */
     MANY_SLABS = 24,                  /* of a medium class: one more is little */
     BORROW_CLASSES = 3,               /* so many greater ones may lend a block */
     BORROW_MOST = 16,                 /* blocks of a class between two collections */
