@@ -38,9 +38,8 @@ unsigned slab_current_shard(void) {
     return count <= 1 ? 0 : machine_processor() % count;
 }
 
-/* Whether one thread has been enough so far: it gets more than it wants, there is nobody else.
- * Several threads may share one shard, where there is one processor. */
-static bool is_for_one(void) {
+/* Such a thread gets more than it wants: there is nobody else. */
+bool slab_is_for_one(void) {
     return load_relaxed(&shard_count) == 0;
 }
 
@@ -70,7 +69,7 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
         struct span *slab = set->buckets[refill_order[i]];
         if (slab) {
             bool whole = size_classes[object_class].size <= WHOLE_LIST_SIZE &&
-                         (is_for_one() || slab->free_count <= wanted * WHOLE_LIST_MOST);
+                         (slab_is_for_one() || slab->free_count <= wanted * WHOLE_LIST_MOST);
             uint32_t count =
                 whole ? slab->free_count : (uint32_t)bits_min(wanted, slab->free_count);
             take_blocks(set, slab, count, list);
@@ -88,7 +87,7 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
  * one, which may be another thread's by then. */
 static unsigned fresh_count(uintptr_t start, size_t size, unsigned wanted) {
     size_t page = memory_page_size();
-    if (is_for_one()) {
+    if (slab_is_for_one()) {
         size_t least = bits_round_up(start + size, page) - start;
         return (unsigned)(bits_max(least, bits_min(wanted * size, CARVE_SIZE_MAX)) / size);
     }

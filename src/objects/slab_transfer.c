@@ -90,10 +90,12 @@ unsigned slab_transfer_steal(unsigned shard, unsigned shard_count, unsigned obje
     return count;
 }
 
+/* One thread alone gains nothing by a list that it would take back itself: the slabs have the same
+ * blocks in better order. */
 bool slab_keep(unsigned index, unsigned object_class, void *list, unsigned count) {
     size_t size = size_classes[object_class].size;
-    if (size < 2 * sizeof(void *) || slab_set_is_single(object_class) || count == 0 ||
-        limits_are_pressed()) {
+    if (slab_is_for_one() || size < 2 * sizeof(void *) || slab_set_is_single(object_class) ||
+        count == 0 || limits_are_pressed()) {
         return false;
     }
     struct shard *shard = slab_set_shard(index);

@@ -1,9 +1,9 @@
 /* slab_transfer.h - the transfer cache: whole lists on their way from thread to thread; shared by
  * the slab*.c files only.
  *
- * A list that a full bin gives away is kept as it is, and the next empty bin gets it: neither walks
- * it, and no slab is looked at. For their slabs the blocks are handed out, as those in bins are;
- * for statistics they are cached.
+ * Among several threads a list that a full bin gives away is kept as it is, and the next empty
+ * bin gets it: neither walks it, and no slab is looked at. For their slabs the blocks are handed
+ * out, as those in bins are; for statistics they are cached.
  *
  * The lists of a class in a shard are a stack, linked through the second word of each list's first
  * block, whose upper bits tell how many blocks there are. Blocks of 8 bytes have none.

@@ -75,6 +75,7 @@ static void test_double_frees(void **state) {
 }
 
 int main(void) {
+    slab_initialise(1); /* one thread alone keeps no lists */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rest_becomes_a_circle), /* the first: others leave blocks behind */
         cmocka_unit_test(test_lists_that_begin_alike),

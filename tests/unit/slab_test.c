@@ -139,6 +139,18 @@ static void test_carving_stops_at_page_end(void **state) {
     }
 }
 
+/* Without a second thread a list goes back to its slabs. */
+static void test_one_thread_keeps_no_list(void **state) {
+    (void)state;
+    unsigned object_class = size_class_of(64);
+    void *list = acquire(0, object_class, 32);
+    assert_false(slab_keep(0, object_class, list, length(list)));
+    slab_initialise(1);
+    assert_true(slab_keep(0, object_class, list, length(list)));
+    slab_trim();
+    check_nothing_left();
+}
+
 /* A slab whose last block comes back is in the page heap at once, without any trimming. */
 static void test_emptied_slabs_return(void **state) {
     (void)state;
@@ -396,8 +408,9 @@ static void test_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_carving_stops_at_page_end), /* the first: as for one thread */
-        cmocka_unit_test(test_pages_come_untouched),      /* hardly a page is dirty yet */
+        cmocka_unit_test(test_carving_stops_at_page_end), /* the first two: as for one thread */
+        cmocka_unit_test(test_one_thread_keeps_no_list),
+        cmocka_unit_test(test_pages_come_untouched), /* hardly a page is dirty yet */
         cmocka_unit_test(test_every_class),
         cmocka_unit_test(test_blocks_are_disjoint),
         cmocka_unit_test(test_emptied_slabs_return),

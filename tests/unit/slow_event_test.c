@@ -51,6 +51,7 @@ static void test_one_piece_of_work_a_call(void **state) {
 int main(void) {
     options.maintenance = 0; /* its thread would do some of the work */
     defaults = options;
+    slab_initialise(1); /* one thread alone keeps no lists */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_piece_of_work_a_call),
     };
