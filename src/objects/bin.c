@@ -175,6 +175,15 @@ void bin_full_head_to_spare(struct thread_cache *cache, unsigned object_class, u
     cache->room[object_class] -= (int32_t)excess;
 }
 
+void bin_give_block(struct thread_cache *cache, unsigned object_class, void *block) {
+    bool is_wanted = !bin_is_only_freed(bin_of(cache, object_class), object_class) &&
+                     capacity_limit(cache, object_class) != 0;
+    *(void **)block = NULL;
+    if (!is_wanted || !slab_keep(shard_for(object_class), object_class, block, 1)) {
+        slab_release(object_class, block);
+    }
+}
+
 bool bin_give_spare(struct thread_cache *cache, unsigned object_class) {
     struct bin *bin = bin_of(cache, object_class);
     unsigned count = bin->spare_count;

@@ -50,6 +50,9 @@ void bin_full_head_to_spare(struct thread_cache *cache, unsigned object_class, u
 /* Gives the spare away: all of it, if it is kept for who needs it next; else some, and false. */
 bool bin_give_spare(struct thread_cache *cache, unsigned object_class);
 
+/* Gives away a block that a bin without capacity has no room for. */
+void bin_give_block(struct thread_cache *cache, unsigned object_class, void *block);
+
 unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class);
 
 /* Gives a bin its first capacity, or twice what it has, as far as limit and budget allow. */

@@ -257,8 +257,7 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
         make_room_in_bin(cache, object_class);
     }
     if (bin->capacity == 0) { /* no budget for this class, or no use for it */
-        *(void **)block = NULL;
-        slab_release(object_class, block);
+        bin_give_block(cache, object_class, block);
         return;
     }
     *(void **)block = cache->head[object_class];

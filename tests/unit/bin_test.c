@@ -4,6 +4,7 @@
 #include "objects/heap.h"
 #include "objects/slab.h"
 #include "pages/span.h"
+#include "settings/options.h"
 #include "unit/unit.h"
 
 static int length(const void *list) {
@@ -73,6 +74,32 @@ static void test_own_blocks_first(void **state) {
     fresh_cache();
 }
 
+/* What a bin without capacity is given waits for who needs it, unless the user wants none kept. */
+static void test_block_without_a_bin(void **state) {
+    (void)state;
+    const unsigned object_class = size_class_of(8192);
+    struct thread_cache *cache = fresh_cache();
+    size_t cache_max = options.cache_max;
+    void *held = NULL; /* keeps the slab */
+    assert_int_equal(slab_acquire(0, object_class, 1, &held), 1);
+    for (unsigned i = 0; i < 2; i++) {
+        void *block = NULL;
+        assert_int_equal(slab_acquire(0, object_class, 1, &block), 1);
+        bin_give_block(cache, object_class, block);
+        struct slab_totals totals = {0};
+        slab_totals_add(&totals);
+        assert_int_equal(totals.listed_blocks, i == 0);
+        assert_int_equal(slab_acquire(0, object_class, 1, &block), 1);
+        *(void **)block = NULL;
+        slab_release(object_class, block);
+        options.cache_max = 4096;
+    }
+    options.cache_max = cache_max;
+    *(void **)held = NULL;
+    slab_release(object_class, held);
+    fresh_cache();
+}
+
 static void test_alignment(void **state) {
     (void)state;
     enum { BLOCKS = 64, SIZES = 9, STEP = 500 };
@@ -96,9 +123,11 @@ static void test_alignment(void **state) {
 }
 
 int main(void) {
+    slab_initialise(1); /* one thread alone keeps no lists */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_borrowing),
         cmocka_unit_test(test_own_blocks_first),
+        cmocka_unit_test(test_block_without_a_bin),
         cmocka_unit_test(test_alignment),
     };
     return cmocka_run_group_tests_name("bin", tests, NULL, NULL);
