@@ -17,6 +17,7 @@ enum {
     LITTLE = 1 << 20,   /* not worth staying for */
     QUIET_WINDOWS = 2,  /* without anything to return, before we leave */
     WINDOW_MIN_MS = 20, /* however short the purge delay */
+    LOOK_SETS = 12,     /* of slabs, counted by one look */
 };
 
 #define CANNOT_START SIZE_MAX
@@ -33,12 +34,23 @@ static bool is_wanted(void) {
     return options.maintenance && options_return_idle() && !is_confined();
 }
 
+/* Several threads at once may count sets twice, or not: who starts the thread counts again. */
 void maintenance_look(void) {
+    static _Atomic unsigned next_set;    /* (atomic: hint) to be counted */
+    static _Atomic size_t counted_bytes; /* (atomic: hint) in the sets before that one */
     size_t threshold = load_relaxed(&maintenance_threshold);
     if (threshold == CANNOT_START) {
         return;
     }
-    size_t bytes = returnable_bytes();
+    unsigned set = load_relaxed(&next_set);
+    size_t bytes = slab_returnable_some(&set, LOOK_SETS);
+    bytes += load_relaxed(&counted_bytes);
+    store_relaxed(&next_set, set);
+    store_relaxed(&counted_bytes, set ? bytes : 0);
+    if (set) {
+        return;
+    }
+    bytes += purge_returnable_bytes();
     size_t lowered = bits_min(threshold, bits_max(MAINTENANCE_MIN, bytes + MAINTENANCE_MIN));
     size_t next = bytes >= threshold ? 0 : lowered;
     if (next != threshold) {

@@ -32,7 +32,8 @@ PRIM_INLINE void maintenance_consider(const void *caller, bool is_large) {
     }
 }
 
-/* Now and then: counts what slabs could return as well. Starts nothing by itself. */
+/* Now and then: counts what slabs could return as well, some of them at each call. Starts nothing
+ * by itself. */
 void maintenance_look(void);
 
 /* The program's main begins: until then there is no thread. */

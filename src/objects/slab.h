@@ -71,6 +71,9 @@ size_t slab_purge(bool all);
  * what it could give back at most. Takes no lock. */
 size_t slab_returnable_bytes(void);
 
+/* The same for so many sets of slabs from this one on; *set is where to go on, 0 at the end. */
+size_t slab_returnable_some(unsigned *set, unsigned most);
+
 /* Slabs of one block are not among these: slab_single_count() tells of them. */
 struct slab_totals {
     size_t slab_count;

@@ -233,19 +233,31 @@ size_t slab_purge(bool all) {
     return purge.bytes;
 }
 
-static void add_returnable(struct shard *shard, unsigned object_class, void *context) {
-    size_t *bytes = context;
-    uint32_t count = load_relaxed(&shard->sets[object_class].free_count);
+static size_t returnable_blocks(const struct shard *shard, unsigned object_class) {
+    const struct slab_set_rest *rest = &shard->rests[object_class];
+    size_t count = load_relaxed(&shard->sets[object_class].free_count);
     if (count) {
-        uint32_t settled = load_relaxed(&shard->rests[object_class].settled_count);
-        *bytes += (size_t)(count > settled ? count - settled : 0) * size_classes[object_class].size;
+        count -= bits_min(count, load_relaxed(&rest->settled_count));
     }
-    *bytes +=
-        load_relaxed(&shard->rests[object_class].listed_count) * size_classes[object_class].size;
+    return count + load_relaxed(&rest->listed_count);
+}
+
+size_t slab_returnable_some(unsigned *set, unsigned most) {
+    size_t bytes = 0;
+    for (; most && *set < SHARD_MAX * CLASS_COUNT; most--) {
+        const struct shard *shard =
+            load_acquire(&slab_shards[*set / CLASS_COUNT]); /* order pair: shard table */
+        unsigned object_class = *set % CLASS_COUNT + 1;
+        if (shard) {
+            bytes += returnable_blocks(shard, object_class) * size_classes[object_class].size;
+        }
+        *set += shard ? 1 : CLASS_COUNT;
+    }
+    *set = *set < SHARD_MAX * CLASS_COUNT ? *set : 0;
+    return bytes;
 }
 
 size_t slab_returnable_bytes(void) {
-    size_t bytes = 0;
-    slab_set_for_each(add_returnable, &bytes);
-    return bytes;
+    unsigned set = 0;
+    return slab_returnable_some(&set, SHARD_MAX * CLASS_COUNT);
 }

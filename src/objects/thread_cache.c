@@ -30,7 +30,8 @@ enum {
     PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
     PRESSED_INTERVAL = 4096, /* slow events between purges of slabs above it */
     RESTS_TOGETHER = 24,     /* so that most of their pages hold nothing else */
-    PURGE_INTERVAL = 256,    /* slow events between looks at the clock; a power of two */
+    LOOK_INTERVAL = 16,      /* slow events between looks at some of the slabs ... */
+    PURGE_INTERVAL = 256,    /* ... and at the clock; powers of two */
 };
 
 struct thread_cache_none thread_cache_none;
@@ -60,9 +61,8 @@ static struct {
     bool has_key;                /* (const after initialisation) */
 } caches;
 
-/* Bytes that the capacities of one thread may add up to: half of what it may hold, because a bin
- * holds its capacity twice, in head and spare. One of many has to earn it: most sleep, and what a
- * sleeping thread keeps is lost to the others. */
+/* Bytes that the capacities of one thread may add up to: half of what it may hold, as a bin holds
+ * its capacity twice, in head and spare. One of many has to earn it: most sleep, and keep it. */
 size_t thread_cache_budget(const struct thread_cache *cache) {
     unsigned count = load_relaxed(&caches.count);
     size_t part = bits_min(options.cache_thread, options.cache_total / (count ? count : 1)) / 2;
@@ -196,9 +196,11 @@ bool thread_cache_note_event(struct thread_cache *cache) {
         if (events % PRESSED_INTERVAL == 0 && limits_are_pressed()) {
             slab_purge(false);
         }
-    } else if (PRIM_UNLIKELY(events % PURGE_INTERVAL == PURGE_INTERVAL - 1)) {
+    } else if (PRIM_UNLIKELY(events % LOOK_INTERVAL == LOOK_INTERVAL - 1)) {
         maintenance_look();
-        store_relaxed(&purge_is_due, options.purge);
+        if (events % PURGE_INTERVAL == PURGE_INTERVAL - 1) {
+            store_relaxed(&purge_is_due, options.purge);
+        }
     } else if (PRIM_UNLIKELY(load_relaxed(&limits.is_look_due))) {
         limits_look();
     } else if (PRIM_UNLIKELY(load_relaxed(&slab_tick_is_due))) {
