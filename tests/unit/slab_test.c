@@ -67,27 +67,31 @@ static bool is_resident(const void *block) {
 }
 
 /* Among several threads a page's first block comes alone, before anybody touched the page. */
+static void check_come_untouched(unsigned shard, size_t size) {
+    static void *kept[100];
+    unsigned object_class = size_class_of(size);
+    size_t most = ARRAY_LENGTH(kept) / bits_max(memory_page_size() / size, 1);
+    size_t untouched = 0;
+    purge_all(0);
+    for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
+        unsigned count = slab_acquire(shard, object_class, 2, &kept[i]);
+        untouched += !is_resident(kept[i]);
+        *(void **)kept[i] = count == 1 ? NULL : *(void **)kept[i];
+    }
+    CHECK(untouched > most / 2, "shard %u, %zu bytes: %zu of %zu pages came untouched", shard, size,
+          untouched, most);
+    for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
+        slab_release(object_class, kept[i]);
+    }
+}
+
 static void test_pages_come_untouched(void **state) {
     (void)state;
-    static void *kept[100];
     for (unsigned shards = 1; shards <= 2; shards++) {
         slab_initialise(shards);
-        for (size_t size = 1024; size <= 8192; size *= 8) {
-            unsigned object_class = size_class_of(size);
-            size_t untouched = 0;
-            purge_all(0);
-            for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
-                unsigned count = slab_acquire(shards - 1, object_class, 2, &kept[i]);
-                untouched += !is_resident(kept[i]);
-                *(void **)kept[i] = count == 1 ? NULL : *(void **)kept[i];
-            }
-            size_t most = ARRAY_LENGTH(kept) / bits_max(memory_page_size() / size, 1);
-            CHECK(untouched > most / 2, "%u shards: %zu of %zu pages came untouched", shards,
-                  untouched, most);
-            for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
-                slab_release(object_class, kept[i]);
-            }
-        }
+        check_come_untouched(shards - 1, 208);
+        check_come_untouched(shards - 1, 1024);
+        check_come_untouched(shards - 1, 8192);
     }
     check_nothing_left();
 }
