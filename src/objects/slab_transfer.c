@@ -9,6 +9,7 @@ enum {
     LISTED_MAX = 1 << 19, /* bytes of a class that a shard keeps */
     MUCH_MORE = 4,        /* times what is wanted: such a list is cut */
     TICK_SETS = 4,        /* visited by a tick */
+    LITTLE_DIVISOR = 4,   /* less than such a part of a class would hardly empty a slab */
     COUNT_SHIFT = 48,     /* above all addresses */
     IS_REST = 1,          /* below them: what slab_release_some has left */
 };
@@ -126,13 +127,14 @@ static void give_back(struct slab_set *set, struct slab_set_rest *rest, unsigned
     lock_release(&set->lock, LOCK_CLASS);
 }
 
-/* Gives a list back, if any is idle; else the time between two visits begins anew. */
+/* Gives a list back, if enough is idle; else the time between two visits begins anew. */
 static bool visit(struct shard *shard, unsigned object_class, bool all) {
     struct slab_set *set = &shard->sets[object_class];
     struct slab_set_rest *rest = &shard->rests[object_class];
     void *list = NULL;
     lock_acquire(&set->lock, LOCK_CLASS);
-    if (set->has_lists && (all || rest->listed_least)) {
+    bool is_much_idle = rest->listed_least * LITTLE_DIVISOR >= set->used_count;
+    if (set->has_lists && (all || is_much_idle)) {
         list = pop(set, rest);
     } else {
         rest->listed_least = load_relaxed(&rest->listed_count);

@@ -306,6 +306,33 @@ static void test_idle_lists_go_back(void **state) {
     check_nothing_left();
 }
 
+/* A list that is little beside what the class has in use would hardly empty a slab: it stays until
+ * that is no longer so. */
+static void test_little_stays_listed(void **state) {
+    (void)state;
+    enum { LISTED = 8, TIMES = 4, TICKS = 4 * CLASS_COUNT };
+    unsigned object_class = size_class_of(64);
+    void *in_use[TIMES];
+    void *list = acquire(0, object_class, LISTED);
+    unsigned count = length(list);
+    for (unsigned i = 0; i < TIMES; i++) {
+        in_use[i] = acquire(0, object_class, count);
+    }
+    slab_keep(0, object_class, list, count);
+    for (unsigned tick = 0; tick < TICKS; tick++) {
+        slab_tick();
+    }
+    assert_int_equal(totals().listed_blocks, count);
+    for (unsigned i = 0; i < TIMES; i++) {
+        slab_release(object_class, in_use[i]);
+    }
+    for (unsigned tick = 0; tick < TICKS; tick++) {
+        slab_tick();
+    }
+    assert_int_equal(totals().listed_blocks, 0);
+    check_nothing_left();
+}
+
 /* A call that is to be short gives back what it can, be the blocks of slabs that go with them or of
  * such that stay. */
 static void test_some_of_a_list_is_released(void **state) {
@@ -422,6 +449,7 @@ int main(void) {
         cmocka_unit_test(test_returnable_bytes),
         cmocka_unit_test(test_given_lists),
         cmocka_unit_test(test_idle_lists_go_back),
+        cmocka_unit_test(test_little_stays_listed),
         cmocka_unit_test(test_some_of_a_list_is_released),
         cmocka_unit_test(test_shards_keep_apart),
         cmocka_unit_test(test_number_of_shards),
