@@ -73,9 +73,13 @@ void bin_head_to_spare(struct thread_cache *cache, unsigned object_class) {
 
 void bin_grow(struct thread_cache *cache, unsigned object_class) {
     unsigned capacity = bin_of(cache, object_class)->capacity;
+    size_t size = size_classes[object_class].size;
+    if (capacity && (capacity + 1) * size > capacity_size(cache, size)) { /* without a division */
+        return;
+    }
     unsigned wanted = capacity ? capacity * 2 : bin_capacity_start(cache, object_class);
     unsigned allowed = (unsigned)bits_min(wanted, capacity_limit(cache, object_class));
-    size_t growth = (size_t)(allowed - capacity) * size_classes[object_class].size;
+    size_t growth = (size_t)(allowed - capacity) * size;
     if (allowed > capacity && cache->capacity_bytes + growth <= thread_cache_budget(cache)) {
         bin_set_capacity(cache, object_class, allowed);
     }
