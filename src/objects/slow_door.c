@@ -227,10 +227,26 @@ void *allocate_slowest(size_t size) {
     return allocate_entering(size, 0, NULL);
 }
 
+/* Most slow calls: the thread's own cache is visible, so nobody wants to see the call, and only the
+ * bin is empty or the block large. NULL where there is no memory. */
+static void *allocate_plainly(struct thread_cache *cache, size_t size) {
+    thread_cache_enter_shortly();
+    deferred_free_beat(false);
+    unsigned object_class = plain_class(size);
+    void *block = object_class == CLASS_LARGE ? allocate_large(bits_max(size, 1), 0, NULL)
+                                              : pop(cache, object_class, 0);
+    thread_cache_leave();
+    return block;
+}
+
 PRIM_NOINLINE void *allocate_slower(size_t size) {
     struct thread_cache *cache = thread_cache_visible;
-    return PRIM_UNLIKELY(cache->is_sampling) ? thread_sampler_exchange(cache, size)
-                                             : allocate_slowest(size);
+    if (PRIM_UNLIKELY(cache->is_sampling)) {
+        return thread_sampler_exchange(cache, size);
+    }
+    bool is_plain = cache->rest && !sampler_was_started() && !hardened_is_on();
+    void *block = PRIM_LIKELY(is_plain) ? allocate_plainly(cache, size) : NULL;
+    return PRIM_LIKELY(block != NULL) ? block : allocate_slowest(size);
 }
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {

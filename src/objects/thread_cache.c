@@ -157,7 +157,7 @@ static PRIM_COLD void collect(struct thread_cache *cache) {
     }
 }
 
-static void show(struct thread_cache *cache) {
+PRIM_INLINE void show(struct thread_cache *cache) {
     bool is_hidden = options_see_every_call() || watcher_is_any() || cache->tag;
     thread_cache_visible = is_hidden ? &thread_cache_none.cache : cache;
 }
