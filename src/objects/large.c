@@ -229,6 +229,12 @@ bool large_resize(struct span *span, size_t size) {
     return is_done;
 }
 
+/* Whether a span was DIRTY and most of the first size bytes have pages. To take others in their
+ * place would lose these: both a fault and a fresh page for each cost more than to copy one. */
+static bool has_pages_to_lose(const struct span *span, size_t size) {
+    return !span->is_zero && sparse_samples(span->address, size) > SPARSE_SAMPLES / 2;
+}
+
 void *large_move(struct span *span, size_t size) {
     size_t kept = bits_min(span_size(span), size);
     bool is_moving = kept >= MOVE_SIZE_MIN && mapping_may_move();
@@ -236,6 +242,7 @@ void *large_move(struct span *span, size_t size) {
     if (!target) {
         return NULL;
     }
+    is_moving = is_moving && !has_pages_to_lose(target, kept);
     size_t moved = is_moving ? mapping_move(span->address, target->address, span_size(span)) : 0;
     if (moved < kept) {
         memcpy((void *)(target->address + moved), (void *)(span->address + moved), kept - moved);

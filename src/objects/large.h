@@ -30,8 +30,8 @@ void large_trim(void);
 /* Makes the block size bytes without changing its address; false when it must move. */
 bool large_resize(struct span *span, size_t size);
 
-/* Moves the block to a greater one, by moving its pages where the kernel can; NULL without memory,
- * and then the old block is as it was. */
+/* Moves the block to a greater one: a large one's pages where the kernel can, unless the new place
+ * has its own. NULL without memory, and then the old block is as it was. */
 void *large_move(struct span *span, size_t size);
 
 #endif

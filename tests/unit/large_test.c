@@ -152,6 +152,26 @@ static void test_move(void **state) {
     assert_int_equal(unit_slices_in_use(), 0);
 }
 
+/* What has pages keeps them: the block is copied there, and those that it leaves serve the next. */
+static void test_move_to_pages(void **state) {
+    (void)state;
+    purge_all(0);
+    struct span *span = take(mebibyte);
+    struct span *room = take(4 * mebibyte);
+    uintptr_t old = span->address;
+    uintptr_t start = room->address;
+    fill_pattern((void *)old, mebibyte, 1);
+    memset((void *)start, 2, 4 * mebibyte);
+    large_release(room);
+    uint64_t moves = load_relaxed(&memory_counts.move_calls);
+    char *moved = large_move(span, 2 * mebibyte);
+    assert_int_equal((uintptr_t)moved, start);
+    assert_int_equal(check_pattern(moved, mebibyte, 1), mebibyte);
+    assert_int_equal(load_relaxed(&memory_counts.move_calls), moves);
+    assert_int_equal(unit_resident((void *)old, mebibyte), mebibyte);
+    large_release(span_of_block(moved));
+}
+
 /* Hardened: a freed block's span, guard and all, is the next one's of about its size. What is kept
  * goes when another size needs room, or when asked for. */
 static void test_kept_guards(void **state) {
@@ -191,6 +211,7 @@ int main(void) {
         cmocka_unit_test(test_resize_in_place),
         cmocka_unit_test(test_no_growth_into_a_neighbour),
         cmocka_unit_test(test_move),
+        cmocka_unit_test(test_move_to_pages),
         cmocka_unit_test(test_kept_guards),
     };
     return cmocka_run_group_tests_name("large", tests, NULL, NULL);
