@@ -19,7 +19,7 @@ enum {
     PAGE_SIZE_MAX = 4096,     /* with greater pages a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
-    FIRST_PROBE = 16,         /* the count of the range that goes without, to see what is touched */
+    PROBES = 0x55555550,      /* counts whose range goes without at its end: 16, 64, 256 ... */
     STALL_US = 3000,          /* a fault that takes longer is a stall */
     FIRST_PAUSE = 8,          /* ranges without huge pages after the first stall */
     PAUSE_MAX = 1024,
@@ -138,18 +138,24 @@ static void ask_for(uintptr_t start, uintptr_t end) {
     }
 }
 
-/* A range that is resident as a whole says nothing: now and then one goes without, more and more
- * rarely. */
+/* A range that is resident as a whole says nothing: the end of one goes without now and then, more
+ * and more rarely. */
 static bool is_probe(uint32_t count) {
-    return count >= FIRST_PROBE && (count & (count - 1)) == 0;
+    return (count & (count - 1)) == 0 && (count & PROBES);
 }
 
 static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end) {
-    bool is_wanted = is_last_dense(judgement) && !is_probe(add_relaxed(&judgement->count, 1));
-    store_relaxed(&judgement->start, start);
+    if (start == load_relaxed(&judgement->start)) { /* taken again, after a block was cut down */
+        return;
+    }
+    bool is_wanted = is_last_dense(judgement);
+    bool has_probe = is_wanted && is_probe(add_relaxed(&judgement->count, 1));
+    uintptr_t probe = has_probe ? end - HUGE_SIZE : end;
+    store_relaxed(&judgement->start, has_probe ? probe : start);
     store_relaxed(&judgement->end, end);
-    if (is_wanted && memory_page_size() <= PAGE_SIZE_MAX && !is_pausing() && mapping_may_cut()) {
-        ask_for(start, end);
+    if (is_wanted && start < probe && memory_page_size() <= PAGE_SIZE_MAX && !is_pausing() &&
+        mapping_may_cut()) {
+        ask_for(start, probe);
     }
 }
 

@@ -75,25 +75,34 @@ static void test_first_range_gets_none(void **state) {
     assert_int_equal(load_relaxed(&huge_asked_bytes), 0);
 }
 
+/* Whether it is asked for at its end. */
+static bool has_probe(const struct span *span) {
+    return !span_has_mark(bits_round_down(span_end(span), HUGE_SIZE) - HUGE_SIZE, MARK_HUGE);
+}
+
+/* The 17th has a probe at its end, and no other: also if each is considered twice. */
 static void test_dense_use_earns_them(void **state) {
     (void)state;
     unsigned asked = 0;
+    unsigned probes = 0;
     grow_heap();
-    for (int i = 0; i < 20; i++) { /* the 17th is a probe, and a stall may stop it early */
-        struct span *span = take(2 * BLOCK);
+    for (int i = 0; i < 20; i++) { /* a stall may stop it early */
+        struct span *span = take(3 * BLOCK);
         size_t before = unit_resident((void *)span->address, span_size(span));
         assert_int_equal(before, 0);
         consider(span);
+        consider(span);
         if (is_asked_for(span)) {
             asked++;
+            probes += has_probe(span);
             assert_int_equal(*(char *)bits_round_up(span->address, HUGE_SIZE), 0);
         }
         touch(span);
     }
     if (has_huge_pages()) {
         assert_true(asked >= 1);
-        assert_true(asked < 20);
         assert_true(load_relaxed(&huge_asked_bytes) >= HUGE_SIZE);
+        assert_true(probes == 1 || asked <= 16); /* fewer: a stall, and a pause over that one */
     }
 }
 
