@@ -51,7 +51,7 @@ unsigned slab_release_some(unsigned object_class, void **list, unsigned count, u
 enum { SLAB_LITTLE_EFFORT = 48 }; /* so many runs of blocks, each of another slab */
 
 /* Keeps a list of so many blocks as it is for the next who acquires from the shard; false if there
- * is no room for it, or no other thread (slab_transfer.h). */
+ * is no room for it, no other thread, or nobody has acquired of late (slab_transfer.h). */
 bool slab_keep(unsigned shard, unsigned object_class, void *list, unsigned count);
 
 /* Looks after what was given and not wanted since: some of it goes back to its slabs, in a short

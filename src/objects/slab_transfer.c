@@ -55,6 +55,7 @@ static void *pop(struct slab_set *set, struct slab_set_rest *rest) {
 
 unsigned slab_transfer_take(struct slab_set *set, struct slab_set_rest *rest, unsigned wanted,
                             void **list) {
+    set->is_left = false;
     if (!set->has_lists) {
         return 0;
     }
@@ -103,12 +104,13 @@ bool slab_keep(unsigned index, unsigned object_class, void *list, unsigned count
     struct slab_set *set = &shard->sets[object_class];
     struct slab_set_rest *rest = &shard->rests[object_class];
     lock_acquire(&set->lock, LOCK_CLASS);
-    bool has_room = (load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX;
-    if (has_room) {
+    bool is_kept =
+        !set->is_left && (load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX;
+    if (is_kept) {
         push(set, rest, list, count);
     }
     lock_release(&set->lock, LOCK_CLASS);
-    return has_room;
+    return is_kept;
 }
 
 /* Gives all of a list back, or some; the rest of it waits for the next visit. */
@@ -136,6 +138,7 @@ static bool visit(struct shard *shard, unsigned object_class, bool all) {
     bool is_much_idle = rest->listed_least * LITTLE_DIVISOR >= set->used_count;
     if (set->has_lists && (all || is_much_idle)) {
         list = pop(set, rest);
+        set->is_left |= !all;
     } else {
         rest->listed_least = load_relaxed(&rest->listed_count);
     }

@@ -9,8 +9,9 @@
  * block, whose upper bits tell how many blocks there are. Blocks of 8 bytes have none.
  *
  * What nobody needed between two visits goes back to the slabs, a little by each call; visits ride
- * on the program's slow events, in turns over all sets. So a class that a program has done with
- * does not keep slabs from others. */
+ * on the program's slow events, in turns over all sets. From then on no lists are kept until
+ * somebody takes blocks from the set: what comes is only freed. So a class that a program has done
+ * with does not keep slabs from others. */
 #ifndef PRIM_OBJECTS_SLAB_TRANSFER_H
 #define PRIM_OBJECTS_SLAB_TRANSFER_H
 

@@ -26,9 +26,8 @@ static void check_and_release(unsigned object_class, void *list) {
         ((uint64_t *)block)[1] = 0;
         count++;
     }
-    if (list && count % 2) {
-        slab_keep(count / 2 % 2, object_class, list, count);
-    } else {
+    bool is_kept = count % 2 && slab_keep(count / 2 % 2, object_class, list, count);
+    if (!is_kept) {
         slab_release(object_class, list);
     }
 }
