@@ -214,8 +214,7 @@ static void expect_balance(const char *when) {
     size_t ours = snapshot.resident_bytes;
     size_t kernel = kernel_bytes() + snapshot.metadata_resident_bytes;
     size_t difference = ours > kernel ? ours - kernel : kernel - ours;
-    /* What sampling leaves open, of spans that were dirty or asleep; and most of a huge page. */
-    size_t allowed = bits_max(kernel / 64, 16 * SLICE_SIZE);
+    size_t allowed = bits_max(kernel / 100, 65536);
     CHECK(difference <= allowed, "%s: %zu by our books, %zu by the kernel's", when, ours, kernel);
     printf("%s: %zu KiB by our books, %zu by the kernel's\n", when, ours >> 10, kernel >> 10);
 }
@@ -293,6 +292,7 @@ static void test_balance_is_the_kernels(void **state) {
         release(blocks[i]);
     }
     thread_cache_flush(thread_cache_own());
+    slab_trim();  /* lists may wait for other threads, and keep slabs in which pages sleep */
     purge_all(0); /* what slept in slabs counts as dirty once they are free */
     expect_balance("empty");
 }
