@@ -281,7 +281,7 @@ const struct prim_hooks *prim_hooks_set(const struct prim_hooks *hooks);
 /* All of the process. live_bytes to clean_bytes, heap_bytes and heap_free_bytes add up to
  * mapped_bytes. New figures come at the end. */
 struct prim_stats {
-    uint64_t live_bytes;    /* blocks up to 256 KiB that the program holds, rounded up to classes */
+    uint64_t live_bytes;    /* blocks of size classes that the program holds, rounded up to these */
     uint64_t large_bytes;   /* larger blocks that it holds, rounded up to 16 KiB */
     uint64_t cached_bytes;  /* free blocks that threads keep for themselves */
     uint64_t partial_bytes; /* free blocks of slabs in use */

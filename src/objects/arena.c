@@ -110,7 +110,7 @@ struct arena *arena_create_lent(void *memory, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    struct arena *arena = create(ARENA_HEAP, "", CLASS_COUNT, true);
+    struct arena *arena = create(ARENA_HEAP, "", MEDIUM_CLASS_LAST, true);
     if (!arena) {
         return NULL;
     }

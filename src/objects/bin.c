@@ -8,12 +8,18 @@
 enum {
     CAPACITY_START_SIZE = 512,        /* bytes a bin may hold at first */
     CAPACITY_START_MAX = 8,           /* blocks */
-    CAPACITY_SMALL_SIZE = 16 * 1024,  /* bytes a bin of small blocks may grow to */
-    CAPACITY_FEW_SIZE = 64 * 1024,    /* the same while all bins together hold no more than ... */
+    CAPACITY_SMALL_SIZE = 16 * 1024,  /* bytes a bin of small blocks may grow to, ... */
+    CAPACITY_KEPT_SIZE = 32 * 1024,   /* ... while lists are kept and the thread has few, ... */
+    FEW_DIVISOR = 4,                  /* ... less than such a part of its bound, and ... */
+    CAPACITY_FEW_SIZE = 64 * 1024,    /* ... while all bins together hold no more than ... */
     FEW_BINS_SIZE = 128 * 1024,       /* ... this: a program of few sizes */
+    GREATER_SIZE = 4096,              /* bins of greater blocks only grow as they run over */
     CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
     CAPACITY_PAGES_SIZE = 256 * 1024, /* ... and bytes that a bin of them may grow to */
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
+    ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
+    CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
+    CAPACITY_IDLE_COUNT = 32,         /* ... or of small ones what a first-level cache holds */
     FEW_SLABS = 16,                   /* of a class in all shards: they are in the first */
     MANY_SLABS = 24,                  /* of a medium class: one more is little */
     BORROW_CLASSES = 3,               /* so many greater ones may lend a block */
@@ -22,11 +28,20 @@ enum {
 
 /* The greater the blocks, the more a refill costs, and the fewer of them a bin has. */
 static size_t capacity_size(const struct thread_cache *cache, size_t size) {
-    if (size > REFILL_GROWTH_SIZE) {
+    if (size > EIGHTHS_SIZE_MAX && load_relaxed(&sparse_is_on)) {
+        return size * SPARSE_KEPT;
+    }
+    if (size > GREATER_SIZE) {
         size_t rounded = (size_t)2 << bits_highest(size - 1);
         return bits_min(rounded * CAPACITY_PAGES_COUNT, CAPACITY_PAGES_SIZE);
     }
-    size_t bytes = cache->capacity_bytes < FEW_BINS_SIZE ? CAPACITY_FEW_SIZE : CAPACITY_SMALL_SIZE;
+    size_t bytes = CAPACITY_SMALL_SIZE;
+    if (cache->capacity_bytes < FEW_BINS_SIZE) {
+        bytes = CAPACITY_FEW_SIZE;
+    } else if (!slab_is_for_one() &&
+               cache->capacity_bytes < thread_cache_budget(cache) / FEW_DIVISOR) {
+        bytes = CAPACITY_KEPT_SIZE;
+    }
     /* When sampling, half of the blocks are in the bin that malloc takes from. */
     return cache->is_sampling ? bytes * 4 : bytes;
 }
@@ -98,7 +113,7 @@ static unsigned take_fresh(struct thread_cache *cache, unsigned object_class, vo
     bin->only_freed = 0;
     /* Much less than wanted is the beginning of a page: it says nothing of how much is needed. */
     if (count && count * 2 >= wanted &&
-        (size_classes[object_class].size <= REFILL_GROWTH_SIZE || bin->capacity == 0)) {
+        (size_classes[object_class].size <= GREATER_SIZE || bin->capacity == 0)) {
         bin_grow(cache, object_class);
     }
     return count;
@@ -157,10 +172,51 @@ void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t align
     return NULL;
 }
 
+/* Much was freed since a block was taken last. */
+static bool is_only_freed(const struct bin *bin) {
+    return bin->only_freed > ONLY_FREED_SIZE;
+}
+
+/* What is only freed is kept for other threads, but for greater blocks. */
+static bool may_be_kept(const struct bin *bin, unsigned object_class) {
+    return !is_only_freed(bin) || size_classes[object_class].size <= GREATER_SIZE;
+}
+
+void bin_give_block(struct thread_cache *cache, unsigned object_class, void *block) {
+    bool is_wanted = may_be_kept(bin_of(cache, object_class), object_class) &&
+                     capacity_limit(cache, object_class) != 0;
+    *(void **)block = NULL;
+    if (!is_wanted || slab_keep(shard_for(object_class), object_class, block, 1) != SLAB_KEPT) {
+        slab_release(object_class, block);
+    }
+}
+
+enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_class) {
+    struct bin *bin = bin_of(cache, object_class);
+    unsigned count = bin->spare_count;
+    enum slab_keeping keeping =
+        may_be_kept(bin, object_class)
+            ? slab_keep(shard_for(object_class), object_class, bin->spare, count)
+            : SLAB_IDLE;
+    if (keeping == SLAB_KEPT) {
+        bin_take_spare(cache, object_class);
+    } else {
+        count =
+            slab_release_some(object_class, &bin->spare, count, SLAB_LITTLE_EFFORT, bin->is_rest);
+        bin->spare_count = (uint16_t)count;
+        bin->is_rest = count != 0;
+        bin_mark(cache->was_moved, object_class);
+    }
+    return keeping;
+}
+
 /* Lists stay as long as bins are: then those that go round are always cut between the same blocks.
  * Were one a block longer, all that follow it would be cut elsewhere than the time before, and
  * what goes back to slabs would come in more and smaller pieces each time. */
-void bin_full_head_to_spare(struct thread_cache *cache, unsigned object_class, unsigned excess) {
+static void full_head_to_spare(struct thread_cache *cache, unsigned object_class, unsigned excess) {
+    if (!cache->head[object_class]) {
+        return;
+    }
     bin_mark(cache->was_moved, object_class);
     if (excess == 0 || excess >= bin_of(cache, object_class)->capacity) {
         bin_head_to_spare(cache, object_class);
@@ -179,30 +235,44 @@ void bin_full_head_to_spare(struct thread_cache *cache, unsigned object_class, u
     cache->room[object_class] -= (int32_t)excess;
 }
 
-void bin_give_block(struct thread_cache *cache, unsigned object_class, void *block) {
-    bool is_wanted = !bin_is_only_freed(bin_of(cache, object_class), object_class) &&
-                     capacity_limit(cache, object_class) != 0;
-    *(void **)block = NULL;
-    if (!is_wanted || !slab_keep(shard_for(object_class), object_class, block, 1)) {
-        slab_release(object_class, block);
+static unsigned idle_capacity(unsigned object_class) {
+    size_t size = size_classes[object_class].size;
+    return size > GREATER_SIZE ? (unsigned)(CAPACITY_IDLE_SIZE / size) : CAPACITY_IDLE_COUNT;
+}
+
+/* The bin runs over, spare and all: it is too small. But where much was freed since one was taken
+ * last, and no other thread wants it, the program goes on freeing, and keeping blocks for it is in
+ * vain: their bin gets smaller. */
+static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
+                              enum slab_keeping keeping) {
+    struct bin *bin = bin_of(cache, object_class);
+    unsigned idle = idle_capacity(object_class);
+    if (keeping != SLAB_IDLE || !is_only_freed(bin)) {
+        bin->only_freed += (uint32_t)(bin->capacity * size_classes[object_class].size);
+        bin_grow(cache, object_class);
+    } else if (bin->capacity > idle) {
+        bin_set_capacity(cache, object_class, (unsigned)bits_max(bin->capacity / 2, idle));
     }
 }
 
-bool bin_give_spare(struct thread_cache *cache, unsigned object_class) {
-    struct bin *bin = bin_of(cache, object_class);
-    unsigned count = bin->spare_count;
-    bool is_kept = !bin_is_only_freed(bin, object_class) &&
-                   slab_keep(shard_for(object_class), object_class, bin->spare, count);
-    if (is_kept) {
-        bin_take_spare(cache, object_class);
-    } else {
-        count =
-            slab_release_some(object_class, &bin->spare, count, SLAB_LITTLE_EFFORT, bin->is_rest);
-        bin->spare_count = (uint16_t)count;
-        bin->is_rest = count != 0;
-        bin_mark(cache->was_moved, object_class);
+/* The head becomes the spare once that is given away. In a bin that is as small as it gets the head
+ * goes at once: whoever links its blocks to their slabs touches each, and they are warm still. */
+void bin_make_room(struct thread_cache *cache, unsigned object_class) {
+    const struct bin *bin = bin_of(cache, object_class);
+    unsigned excess = (unsigned)-cache->room[object_class];
+    bool goes_at_once = is_only_freed(bin) && bin->capacity <= idle_capacity(object_class);
+    if (goes_at_once && !bin->spare) {
+        full_head_to_spare(cache, object_class, excess);
     }
-    return is_kept;
+    if (bin->spare) {
+        enum slab_keeping keeping = bin_give_spare(cache, object_class);
+        if (!bin->spare) {
+            adapt_to_overflow(cache, object_class, keeping);
+        }
+    }
+    if (!goes_at_once && !bin->spare) {
+        full_head_to_spare(cache, object_class, excess);
+    }
 }
 
 void bin_flush(struct thread_cache *cache, unsigned object_class) {

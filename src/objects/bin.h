@@ -4,22 +4,12 @@
 #ifndef PRIM_OBJECTS_BIN_H
 #define PRIM_OBJECTS_BIN_H
 
+#include "objects/slab.h"
 #include "objects/thread_cache.h"
-
-enum {
-    REFILL_GROWTH_SIZE = 4096,    /* bins of greater blocks may hold more, and grow when they run
-                                     over only */
-    ONLY_FREED_SIZE = 512 * 1024, /* bytes of such a class freed in a row: it is only freed */
-};
 
 PRIM_INLINE struct bin *bin_of(struct thread_cache *cache, unsigned object_class) {
     return object_class <= SMALL_CLASS_LAST ? &cache->bins[object_class]
                                             : &cache->rest->bins[object_class - MEDIUM_CLASS_FIRST];
-}
-
-PRIM_INLINE bool bin_is_only_freed(const struct bin *bin, unsigned object_class) {
-    return bin->only_freed > ONLY_FREED_SIZE &&
-           size_classes[object_class].size > REFILL_GROWTH_SIZE;
 }
 
 PRIM_INLINE void bin_mark(uint64_t *bits, unsigned index) {
@@ -44,11 +34,11 @@ void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigne
 void *bin_take_spare(struct thread_cache *cache, unsigned object_class);
 void bin_head_to_spare(struct thread_cache *cache, unsigned object_class);
 
-/* The same for all of the head but its newest blocks, so many that came when it was full. */
-void bin_full_head_to_spare(struct thread_cache *cache, unsigned object_class, unsigned excess);
+/* Gives the spare away: all of it, if it is kept for who needs it next; else some. */
+enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_class);
 
-/* Gives the spare away: all of it, if it is kept for who needs it next; else some, and false. */
-bool bin_give_spare(struct thread_cache *cache, unsigned object_class);
+/* Makes room in a full bin, which may take as many calls as the spare is scattered. */
+void bin_make_room(struct thread_cache *cache, unsigned object_class);
 
 /* Gives away a block that a bin without capacity has no room for. */
 void bin_give_block(struct thread_cache *cache, unsigned object_class, void *block);

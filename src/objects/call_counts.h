@@ -2,8 +2,7 @@
  *
  * Counted behind the slow door only. Threads share a few sets of counters, so that none waits for
  * another's cache line and none takes its counts along when it ends; only for the peak, each class
- * has one word that all share. The class of a block above MEDIUM_SIZE_MAX, and of one that grows
- * like such, is CLASS_LARGE. */
+ * has one word that all share. Large blocks (large.h) are of CLASS_LARGE. */
 #ifndef PRIM_OBJECTS_CALL_COUNTS_H
 #define PRIM_OBJECTS_CALL_COUNTS_H
 

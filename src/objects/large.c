@@ -154,7 +154,7 @@ void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
         page_heap_count(span, true);
         return (void *)span->address;
     }
-    span = take(sparse_round(span_slices(size)), alignment, CLASS_LARGE, is_zero);
+    span = take(span_slices(size), alignment, CLASS_LARGE, is_zero);
     if (!span) {
         return NULL;
     }

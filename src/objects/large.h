@@ -1,5 +1,5 @@
-/* large.h - blocks that are spans of their own: all above MEDIUM_SIZE_MAX, and lesser ones that
- * grow.
+/* large.h - blocks that are spans of their own: above MEDIUM_SIZE_MAX, but for those that have a
+ * class while blocks stay untouched inside (size_class.h), and lesser ones that grow.
  *
  * Locks: PAGE_HEAP, inside. A span belongs to whoever holds its block. */
 #ifndef PRIM_OBJECTS_LARGE_H

@@ -63,7 +63,7 @@ size_t good_size(size_t size) {
  * each step would move a guard. */
 static bool wants_span(size_t old_size, size_t size) {
     bool is_appended = size - old_size <= old_size / APPENDED_DIVISOR;
-    return size >= (is_appended ? APPENDED_SIZE_MIN : GROWN_SIZE_MIN) && size <= MEDIUM_SIZE_MAX &&
+    return size >= (is_appended ? APPENDED_SIZE_MIN : GROWN_SIZE_MIN) && size <= SPARSE_SIZE_MAX &&
            size > old_size && !hardened_is_on() && !tag_arena();
 }
 

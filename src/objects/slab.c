@@ -276,11 +276,10 @@ struct run {
  * make different runs, which costs a little and is never wrong. A circle is walked until there are
  * so many. */
 static unsigned gather_runs(void **list, struct run *runs, unsigned most) {
-    unsigned count = 0;
+    struct run *run = runs;
     void *block = *list;
-    while (block && count < most) {
+    for (; block && run < runs + most; run++) {
         uintptr_t slice = (uintptr_t)block >> SLICE_SHIFT;
-        struct run *run = &runs[count++];
         void *last;
         uint32_t room = RUN_LENGTH_MAX;
         run->first = block;
@@ -288,12 +287,12 @@ static unsigned gather_runs(void **list, struct run *runs, unsigned most) {
         do {
             last = block;
             block = *(void **)block;
-        } while (--room && block && (uintptr_t)block >> SLICE_SHIFT == slice);
+        } while (--room && (uintptr_t)block >> SLICE_SHIFT == slice); /* NULL lies elsewhere */
         run->last = last;
         run->count = RUN_LENGTH_MAX - room;
     }
     *list = block;
-    return count;
+    return (unsigned)(run - runs);
 }
 
 /* With a set's lock held: whether a slab of the set can have handed all these blocks out. */
@@ -303,15 +302,13 @@ PRIM_INLINE bool is_owed(const struct run *run, unsigned object_class) {
            slab->free_blocks != run->first;
 }
 
-/* With the slab's lock held: takes a run back. */
-PRIM_INLINE void take_run(struct slab_set *set, const struct run *run) {
+/* With the slab's lock held: takes a run back. The set's counts are left to the caller. */
+PRIM_INLINE void take_run(const struct run *run) {
     struct span *slab = run->slab;
     *(void **)run->last = slab->free_blocks;
     slab->free_blocks = run->first;
     slab->free_count = (uint16_t)(slab->free_count + run->count);
     slab->used_count = (uint16_t)(slab->used_count - run->count);
-    set->used_count -= run->count;
-    slab_set_count_free(set, (int32_t)run->count);
 }
 
 /* The same for a run that may hold blocks that are free already; false where the slab is another
@@ -328,58 +325,71 @@ static PRIM_COLD bool take_with_care(struct slab_set *set, const struct run *run
     return true;
 }
 
-/* Returns runs to their slabs; tells how many of these went to the page heap, and adds the blocks
- * up. A slab with a run still to come cannot be emptied, so it cannot be reused under us; a slab
- * whose last run is in may be, so it is not looked at again. */
-static unsigned return_runs(unsigned object_class, struct run *runs, unsigned count,
-                            bool is_careful, unsigned *blocks) {
+/* What a call gives back. */
+struct giving {
+    int effort;      /* that it may still take: runs, and freed slabs */
+    unsigned blocks; /* given back so far */
+};
+
+/* Returns runs to their slabs, as long as the call may take; tells how many. A slab with a run
+ * still to come cannot be emptied, so it cannot be reused under us; a slab whose last run is in may
+ * be, so it is not looked at again. */
+static unsigned return_runs(unsigned object_class, const struct run *runs, unsigned count,
+                            bool is_careful, struct giving *giving) {
     struct span *emptied[RUN_MAX];
     unsigned emptied_count = 0;
     unsigned trusted_class = is_careful ? 0 : object_class; /* 0: no slab's */
     void *freed_twice = NULL;
-    while (count) {
-        unsigned shard = load_acquire(&runs[0].slab->shard); /* order pair: shard */
+    const struct run *run = runs;
+    const struct run *end = runs + count;
+    int effort = giving->effort;
+    while (run < end && effort > 0) {
+        unsigned shard = load_acquire(&run->slab->shard); /* order pair: shard */
         struct slab_set *set = &load_acquire(&slab_shards[shard])->sets[object_class];
-        unsigned kept = 0;
+        uint32_t taken = 0;
         lock_acquire(&set->lock, LOCK_CLASS);
-        for (unsigned i = 0; i < count; i++) {
-            if (load_relaxed(&runs[i].slab->shard) != shard) {
-                runs[kept++] = runs[i];
-                continue;
-            }
-            *blocks += runs[i].count;
-            if (PRIM_LIKELY(is_owed(&runs[i], trusted_class))) {
-                take_run(set, &runs[i]);
-            } else if (!take_with_care(set, &runs[i], object_class, &freed_twice)) {
-                continue;
-            }
-            if (slab_set_retire(set, runs[i].slab)) {
-                emptied[emptied_count++] = runs[i].slab;
+        for (; run < end && effort > 0 && load_relaxed(&run->slab->shard) == shard; run++) {
+            effort--;
+            if (PRIM_LIKELY(is_owed(run, trusted_class))) {
+                take_run(run);
+                taken += run->count;
             } else {
-                slab_set_update(set, runs[i].slab);
+                giving->blocks += run->count;
+                if (!take_with_care(set, run, object_class, &freed_twice)) {
+                    continue;
+                }
+            }
+            struct span *slab = run->slab;
+            if (slab_set_retire(set, slab)) {
+                emptied[emptied_count++] = slab;
+                effort -= RUNS_OF_A_SLAB;
+            } else if (slab->bucket != BUCKET_HALF) { /* it would stay there */
+                slab_set_update(set, slab);
             }
         }
+        set->used_count -= taken;
+        slab_set_count_free(set, (int32_t)taken);
         lock_release(&set->lock, LOCK_CLASS);
-        count = kept;
+        giving->blocks += taken;
+        effort -= (int)(taken / BLOCKS_OF_A_RUN);
     }
+    giving->effort = effort;
     for (unsigned i = 0; i < emptied_count; i++) {
         purge_free(emptied[i], SPAN_DIRTY);
     }
     if (PRIM_UNLIKELY(freed_twice != NULL)) {
         double_free_note(freed_twice);
     }
-    return emptied_count;
+    return (unsigned)(run - runs);
 }
 
 /* Gives back what the list begins with, in runs and freed slabs that take so long; returns how many
  * blocks, and leaves the rest in *list. A list that is not known to end is walked first. */
-static unsigned release(unsigned object_class, void **list, unsigned effort, bool is_known) {
+static unsigned release(unsigned object_class, void **list, int effort, bool is_known) {
     struct run runs[RUN_MAX];
-    unsigned blocks = 0;
-    unsigned done = 0;
-    unsigned most = bits_min(effort / RUNS_OF_A_SLAB, RUN_MAX);
+    struct giving giving = {effort, 0};
     bool is_careful = double_free_is_likely();
-    while (*list && done + blocks / BLOCKS_OF_A_RUN < effort) {
+    while (*list && giving.effort > 0) {
         void *rest = *list;
         unsigned count = gather_runs(&rest, runs, RUN_MAX);
         if (PRIM_UNLIKELY(rest && !is_known)) { /* a long list, or a circle */
@@ -389,22 +399,17 @@ static unsigned release(unsigned object_class, void **list, unsigned effort, boo
                 continue;
             }
         }
-        for (unsigned i = 0; i < count && done + blocks / BLOCKS_OF_A_RUN < effort;) {
-            unsigned some = (unsigned)bits_min(most, count - i);
-            unsigned emptied = return_runs(object_class, runs + i, some, is_careful, &blocks);
-            done += some + RUNS_OF_A_SLAB * emptied;
-            i += some;
-            *list = i < count ? runs[i].first : rest;
-        }
+        unsigned returned = return_runs(object_class, runs, count, is_careful, &giving);
+        *list = returned < count ? runs[returned].first : rest;
     }
-    return blocks;
+    return giving.blocks;
 }
 
 void slab_release(unsigned object_class, void *list) {
-    slab_release_some(object_class, &list, UINT_MAX, UINT_MAX, false);
+    slab_release_some(object_class, &list, UINT_MAX, INT_MAX, false);
 }
 
-unsigned slab_release_some(unsigned object_class, void **list, unsigned count, unsigned effort,
+unsigned slab_release_some(unsigned object_class, void **list, unsigned count, int effort,
                            bool is_rest) {
     if (slab_set_is_single(object_class)) {
         release_singles(object_class, *list);

@@ -46,13 +46,15 @@ void slab_release(unsigned object_class, void *list);
 /* The same for what a list of so many blocks begins with, in a call that takes no more than the
  * effort; returns how many are left in *list. is_rest: the list was left by such a call, which has
  * seen to it that it ends with NULL. */
-unsigned slab_release_some(unsigned object_class, void **list, unsigned count, unsigned effort,
+unsigned slab_release_some(unsigned object_class, void **list, unsigned count, int effort,
                            bool is_rest);
 enum { SLAB_LITTLE_EFFORT = 48 }; /* so many runs of blocks, each of another slab */
 
-/* Keeps a list of so many blocks as it is for the next who acquires from the shard; false if there
- * is no room for it, no other thread, or nobody has acquired of late (slab_transfer.h). */
-bool slab_keep(unsigned shard, unsigned object_class, void *list, unsigned count);
+/* Keeps a list of so many blocks as it is for the next who acquires from the shard, if there is
+ * room for it. FULL: others took some of late, so there will be; IDLE: nobody wants it, or there is
+ * no other thread (slab_transfer.h). */
+enum slab_keeping { SLAB_IDLE, SLAB_FULL, SLAB_KEPT };
+enum slab_keeping slab_keep(unsigned index, unsigned object_class, void *list, unsigned count);
 
 /* Looks after what was given and not wanted since: some of it goes back to its slabs, in a short
  * call. To be called every so many slow events, and at each while slab_tick_is_due. */

@@ -94,30 +94,33 @@ unsigned slab_transfer_steal(unsigned shard, unsigned shard_count, unsigned obje
 
 /* One thread alone gains nothing by a list that it would take back itself: the slabs have the same
  * blocks in better order. */
-bool slab_keep(unsigned index, unsigned object_class, void *list, unsigned count) {
+enum slab_keeping slab_keep(unsigned index, unsigned object_class, void *list, unsigned count) {
     size_t size = size_classes[object_class].size;
     if (slab_is_for_one() || size < 2 * sizeof(void *) || slab_set_is_single(object_class) ||
         count == 0 || limits_are_pressed()) {
-        return false;
+        return SLAB_IDLE;
     }
     struct shard *shard = slab_set_shard(index);
     struct slab_set *set = &shard->sets[object_class];
     struct slab_set_rest *rest = &shard->rests[object_class];
     lock_acquire(&set->lock, LOCK_CLASS);
-    bool is_kept =
-        !set->is_left && (load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX;
-    if (is_kept) {
+    enum slab_keeping keeping = SLAB_IDLE;
+    if (!set->is_left && (rest->listed_least + count) * size <= LISTED_MAX) {
+        bool has_room = (load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX;
+        keeping = has_room ? SLAB_KEPT : SLAB_FULL;
+    }
+    if (keeping == SLAB_KEPT) {
         push(set, rest, list, count);
     }
     lock_release(&set->lock, LOCK_CLASS);
-    return is_kept;
+    return keeping;
 }
 
 /* Gives all of a list back, or some; the rest of it waits for the next visit. */
 static void give_back(struct slab_set *set, struct slab_set_rest *rest, unsigned object_class,
                       void *list, bool all) {
     unsigned count = length_of(list);
-    unsigned effort = all ? UINT_MAX : SLAB_LITTLE_EFFORT;
+    int effort = all ? INT_MAX : SLAB_LITTLE_EFFORT;
     bool is_known = is_rest(list) && !all; /* a circle is to be cut, not gone round */
     unsigned left = slab_release_some(object_class, &list, count, effort, is_known);
     lock_acquire(&set->lock, LOCK_CLASS);
@@ -138,7 +141,7 @@ static bool visit(struct shard *shard, unsigned object_class, bool all) {
     bool is_much_idle = rest->listed_least * LITTLE_DIVISOR >= set->used_count;
     if (set->has_lists && (all || is_much_idle)) {
         list = pop(set, rest);
-        set->is_left |= !all;
+        set->is_left = true;
     } else {
         rest->listed_least = load_relaxed(&rest->listed_count);
     }

@@ -23,6 +23,7 @@
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
 #include "pages/page_heap.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
 
 enum {
@@ -164,11 +165,30 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     return block;
 }
 
+/* The class of a block that may be large. Samplers count it as a large one. */
+static unsigned greater_class(size_t size) {
+    bool has_class = load_relaxed(&sparse_is_on) && size > MEDIUM_SIZE_MAX &&
+                     size <= SPARSE_SIZE_MAX && size < option_now(mmap_threshold) &&
+                     !sampler_was_started();
+    return has_class ? size_class_sparse(size) : CLASS_LARGE;
+}
+
+static unsigned plain_class(size_t size) {
+    if (threshold_is_large(size)) {
+        return greater_class(size);
+    }
+    return size <= SMALL_SIZE_MAX ? thread_sampler_class(size_table_bin(size))
+                                  : size_class_by_arithmetic(size);
+}
+
 /* Slabs begin at multiples of SLICE_SIZE, so every block of a class whose size is a multiple of
  * the alignment is aligned; among eight neighbouring classes there is always one. */
 PRIM_INLINE unsigned aligned_class(size_t size, size_t alignment) {
-    if (alignment > SLICE_SIZE || size > MEDIUM_SIZE_MAX - SLICE_SIZE || threshold_is_large(size)) {
+    if (alignment > SLICE_SIZE) {
         return CLASS_LARGE;
+    }
+    if (size > EIGHTHS_SIZE_MAX || threshold_is_large(size)) {
+        return plain_class(size); /* whole slices */
     }
     size_t rounded = bits_max(bits_round_up(size, alignment), alignment);
     unsigned object_class = size_class_of(rounded);
@@ -179,14 +199,6 @@ PRIM_INLINE unsigned aligned_class(size_t size, size_t alignment) {
     return object_class;
 }
 
-static unsigned plain_class(size_t size) {
-    if (threshold_is_large(size)) {
-        return CLASS_LARGE;
-    }
-    return size <= SMALL_SIZE_MAX ? thread_sampler_class(size_table_bin(size))
-                                  : size_class_by_arithmetic(size);
-}
-
 static void *allocate_any(size_t size, size_t alignment, bool *is_zero) {
     heap_ensure();
     deferred_free_beat(false);
@@ -194,7 +206,10 @@ static void *allocate_any(size_t size, size_t alignment, bool *is_zero) {
     if (PRIM_UNLIKELY(arena != NULL)) {
         return arena_allocate(arena, (struct arena_request){size, alignment, 0}, is_zero);
     }
-    unsigned object_class = alignment ? aligned_class(size, alignment) : plain_class(size);
+    unsigned object_class = CLASS_LARGE; /* who asks for zeros: fresh pages have them untouched */
+    if (!is_zero) {
+        object_class = alignment ? aligned_class(size, alignment) : plain_class(size);
+    }
     return object_class == CLASS_LARGE ? allocate_large(bits_max(size, 1), alignment, is_zero)
                                        : allocate_from_class(object_class, size, alignment);
 }

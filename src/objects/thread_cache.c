@@ -19,13 +19,13 @@
 #include "pages/limits.h"
 #include "pages/metadata.h"
 #include "pages/purge.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
 
 enum {
-    CAPACITY_IDLE_SIZE = 16 * 1024, /* bytes a bin of greater blocks keeps if only freed to */
-    COLLECT_INTERVAL = 64,          /* slow events between collections; a power of two */
-    COLLECT_CLASSES = 8,            /* bins visited by one collection */
-    BUDGET_START = 16 << 10,        /* bytes that a new thread's bins may hold ... */
+    COLLECT_INTERVAL = 64,   /* slow events between collections; a power of two */
+    COLLECT_CLASSES = 8,     /* bins visited by one collection */
+    BUDGET_START = 16 << 10, /* bytes that a new thread's bins may hold ... */
     EVENTS_DIVISOR = 4,      /* ... and by how much they may hold more: its slow events squared */
     PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
     PRESSED_INTERVAL = 4096, /* slow events between purges of slabs above it */
@@ -66,42 +66,10 @@ static struct {
 size_t thread_cache_budget(const struct thread_cache *cache) {
     unsigned count = load_relaxed(&caches.count);
     size_t part = bits_min(options.cache_thread, options.cache_total / (count ? count : 1)) / 2;
-    if (count > 1) {
-        uint64_t earned = (uint64_t)cache->slow_events * cache->slow_events / EVENTS_DIVISOR;
-        part = bits_min(part, BUDGET_START + earned);
-    }
+    uint64_t earned = (uint64_t)cache->slow_events * cache->slow_events / EVENTS_DIVISOR;
+    part = count > 1 ? bits_min(part, BUDGET_START + earned) : part;
+    part *= load_relaxed(&sparse_is_on) ? SPARSE_KEPT : 1;
     return limits_are_pressed() ? part / PRESSED_DIVISOR : part;
-}
-
-/* The bin runs over, spare and all: it is too small. But where much was freed since one was taken
- * last, the program goes on freeing, and keeping greater blocks for it is in vain: their bin gets
- * smaller, down to nothing. */
-static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class) {
-    struct bin *bin = bin_of(cache, object_class);
-    size_t size = size_classes[object_class].size;
-    if (bin_is_only_freed(bin, object_class)) {
-        unsigned half = bin->capacity / 2;
-        bin_set_capacity(cache, object_class, (unsigned)bits_max(half, CAPACITY_IDLE_SIZE / size));
-    } else {
-        bin->only_freed += (uint32_t)(bin->capacity * size);
-        bin_grow(cache, object_class);
-    }
-}
-
-/* Makes room in a full bin: the head becomes the spare once that is given away, which may take as
- * many calls as it is scattered. */
-static void make_room_in_bin(struct thread_cache *cache, unsigned object_class) {
-    const struct bin *bin = bin_of(cache, object_class);
-    unsigned excess = (unsigned)-cache->room[object_class];
-    if (bin->spare) {
-        bin_give_spare(cache, object_class);
-        if (!bin->spare) {
-            adapt_to_overflow(cache, object_class);
-        }
-    }
-    if (cache->head[object_class] && !bin->spare) {
-        bin_full_head_to_spare(cache, object_class, excess);
-    }
 }
 
 /* Low water: a spare that nobody moved since the last visit goes back to its slabs, and the bin
@@ -112,14 +80,14 @@ static bool collect_bin(struct thread_cache *cache, unsigned object_class) {
     unsigned half = bin->capacity / 2;
     bool is_quick = true;
     if (cache->capacity_bytes > thread_cache_budget(cache)) {
-        is_quick = !bin->spare || bin_give_spare(cache, object_class);
+        is_quick = !bin->spare || bin_give_spare(cache, object_class) == SLAB_KEPT;
         if (!bin->spare) {
             bin_head_to_spare(cache, object_class);
         }
         bin_set_capacity(cache, object_class, half);
     } else if (bin->spare) {
         if (!bin_is_marked(cache->was_moved, object_class)) {
-            is_quick = bin_give_spare(cache, object_class);
+            is_quick = bin_give_spare(cache, object_class) == SLAB_KEPT;
             bin_set_capacity(cache, object_class,
                              (unsigned)bits_max(half, bin_capacity_start(cache, object_class)));
         }
@@ -256,7 +224,7 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
     /* What is due comes first; then the next call finds the bin beyond full, and makes room. */
     bool is_late = cache->room[object_class] < 0;
     if ((is_late || !thread_cache_note_event(cache)) && cache->room[object_class] <= 0) {
-        make_room_in_bin(cache, object_class);
+        bin_make_room(cache, object_class);
     }
     if (bin->capacity == 0) { /* no budget for this class, or no use for it */
         bin_give_block(cache, object_class, block);

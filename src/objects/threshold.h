@@ -12,7 +12,8 @@
 
 #include "pages/span.h"
 
-/* Sizes from here on are large blocks: MEDIUM_SIZE_MAX + 1, unless the threshold is less. */
+/* Sizes from here on are large blocks: MEDIUM_SIZE_MAX + 1, unless the threshold is less. (But for
+ * those up to SPARSE_SIZE_MAX while blocks stay untouched inside: slow_door.c.) */
 extern PRIM_HIDDEN _Atomic size_t threshold_large_size_min; /* (atomic: hint) */
 
 PRIM_INLINE bool threshold_is_large(size_t size) {

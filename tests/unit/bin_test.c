@@ -41,6 +41,39 @@ static unsigned turn(struct thread_cache *cache, unsigned object_class) {
     return found;
 }
 
+/* Bytes that a bin comes to hold at most. */
+static size_t grown(struct thread_cache *cache, size_t size) {
+    const unsigned object_class = size_class_of(size);
+    bin_begin_use(cache, object_class);
+    for (unsigned i = 0; i < 16; i++) {
+        bin_grow(cache, object_class);
+    }
+    return bin_of(cache, object_class)->capacity * size;
+}
+
+static void check_capacities(size_t most) {
+    struct thread_cache *cache = fresh_cache();
+    assert_int_equal(grown(cache, 64), 64 << 10); /* few bins: as long as they are few */
+    assert_int_equal(grown(cache, 128), 64 << 10);
+    assert_int_equal(grown(cache, 256), most);
+    assert_int_equal(grown(cache, 4096), most);
+    assert_int_equal(grown(cache, 8192), 64 << 10); /* eight blocks */
+    fresh_cache();
+}
+
+/* Bins are greater once there is a second thread, while all of them are little of what they may. */
+static void test_capacities(void **state) {
+    (void)state;
+    assert_true(slab_is_for_one());
+    check_capacities(16 << 10);
+    slab_initialise(1); /* one thread alone keeps no lists: all tests that follow are of several */
+    check_capacities(32 << 10);
+    size_t cache_thread = options.cache_thread;
+    options.cache_thread = 1 << 20;
+    check_capacities(16 << 10);
+    options.cache_thread = cache_thread;
+}
+
 /* A medium class without a block takes what the next one has, but not for ever. */
 static void test_borrowing(void **state) {
     (void)state;
@@ -100,6 +133,34 @@ static void test_block_without_a_bin(void **state) {
     fresh_cache();
 }
 
+/* A bin that is only freed to shrinks where no other thread wants its blocks: not when there is no
+ * room for more lists, but when these were idle. Once somebody takes a block it grows again. */
+static void test_size_of_what_is_only_freed(void **state) {
+    (void)state;
+    enum { BLOCKS = 4000, PART = 500, SIZE = 512, FEWEST = 32 };
+    static void *blocks[BLOCKS];
+    unsigned object_class = size_class_of(SIZE);
+    const struct bin *bin = bin_of(fresh_cache(), object_class);
+    void *held = NULL;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i] = allocate(SIZE);
+    }
+    for (unsigned i = BLOCKS; i-- > 0;) {
+        release(blocks[i]);
+        if (i == 2 * PART) {
+            assert_true(bin->capacity > FEWEST);
+            slab_trim();
+        } else if (i == PART) {
+            assert_int_equal(bin->capacity, FEWEST);
+            assert_int_equal(slab_acquire(0, object_class, 1, &held), 1);
+        }
+    }
+    assert_true(bin->capacity > FEWEST);
+    *(void **)held = NULL;
+    slab_release(object_class, held);
+    fresh_cache();
+}
+
 static void test_alignment(void **state) {
     (void)state;
     enum { BLOCKS = 64, SIZES = 9, STEP = 500 };
@@ -123,11 +184,12 @@ static void test_alignment(void **state) {
 }
 
 int main(void) {
-    slab_initialise(1); /* one thread alone keeps no lists */
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_capacities),
         cmocka_unit_test(test_borrowing),
         cmocka_unit_test(test_own_blocks_first),
         cmocka_unit_test(test_block_without_a_bin),
+        cmocka_unit_test(test_size_of_what_is_only_freed),
         cmocka_unit_test(test_alignment),
     };
     return cmocka_run_group_tests_name("bin", tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void test_rest_becomes_a_circle(void **state) {
     for (unsigned i = 1; i < SLABS; i++) {
         last = *last;
     }
-    assert_true(slab_keep(0, object_class, list, SLABS));
+    assert_int_equal(slab_keep(0, object_class, list, SLABS), SLAB_KEPT);
     while (totals().listed_blocks == SLABS) {
         slab_tick();
     }

@@ -2,6 +2,7 @@
 #include "objects/foreign.h"
 #include "objects/sampler.h"
 #include "pages/span.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
 #include "unit/unit.h"
 
@@ -149,6 +150,22 @@ static void test_much_smaller_gives_memory_back(void **state) {
     }
 }
 
+/* A block of a class that large ones have while they stay untouched moves once, and then grows in
+ * its place or by its pages. */
+static void test_sparse_block_gets_a_span(void **state) {
+    (void)state;
+    enum { SIZE = 300000, GROWN = 700000 };
+    store_relaxed(&sparse_is_on, true);
+    void *block = allocate(SIZE);
+    assert_int_not_equal(span_class_of(block), CLASS_LARGE);
+    fill_pattern(block, SIZE, 13);
+    block = reallocate(block, GROWN);
+    store_relaxed(&sparse_is_on, false);
+    assert_int_equal(span_class_of(block), CLASS_LARGE);
+    assert_int_equal(check_pattern(block, SIZE, 13), SIZE);
+    release(block);
+}
+
 static void test_null_is_an_allocation(void **state) {
     (void)state;
     void *block = reallocate(NULL, 100);
@@ -187,6 +204,7 @@ static void test_foreign(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_usable_size),
+        cmocka_unit_test(test_sparse_block_gets_a_span),
         cmocka_unit_test(test_contents_are_kept),
         cmocka_unit_test(test_growing_step_by_step),
         cmocka_unit_test(test_growing_by_little_moves_rarely),

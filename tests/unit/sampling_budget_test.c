@@ -124,7 +124,7 @@ static void nobody_waits(void **unused) {
 static void groups(void **unused) {
     (void)unused;
     assert_int_equal(sampling_budget_index(0), CLASS_OF_8);
-    assert_int_equal(sampling_budget_index(MEDIUM_SIZE_MAX), CLASS_COUNT);
+    assert_int_equal(sampling_budget_index(MEDIUM_SIZE_MAX), MEDIUM_CLASS_LAST);
     assert_int_equal(sampling_budget_index(MEDIUM_SIZE_MAX + 1), CLASS_COUNT + 1);
     assert_int_equal(sampling_budget_index(2 * MEDIUM_SIZE_MAX - 1), CLASS_COUNT + 1);
     assert_int_equal(sampling_budget_index(2 * MEDIUM_SIZE_MAX), CLASS_COUNT + 2);

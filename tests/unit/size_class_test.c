@@ -24,7 +24,16 @@ static void test_every_size(void **state) {
               "%zu bytes by arithmetic: class %u", size, size_class_by_arithmetic(size));
     }
     assert_int_equal(size_class_of(0), CLASS_OF_8);
-    assert_int_equal(expected, least_class(MEDIUM_SIZE_MAX));
+    assert_int_equal(expected, MEDIUM_CLASS_LAST);
+}
+
+/* Greater ones, where they have a class. */
+static void test_sparse_sizes(void **state) {
+    (void)state;
+    for (size_t size = MEDIUM_SIZE_MAX + 1; size <= SPARSE_SIZE_MAX; size++) {
+        CHECK(size_class_sparse(size) == least_class(size), "%zu bytes: class %u", size,
+              size_class_sparse(size));
+    }
 }
 
 static void test_table(void **state) {
@@ -32,7 +41,7 @@ static void test_table(void **state) {
     assert_int_equal(size_classes[0].size, 0);
     assert_int_equal(size_classes[CLASS_OF_8].size, 8);
     assert_int_equal(size_classes[CLASS_OF_16].size, 16);
-    assert_int_equal(size_classes[CLASS_COUNT].size, MEDIUM_SIZE_MAX);
+    assert_int_equal(size_classes[CLASS_COUNT].size, SPARSE_SIZE_MAX);
     for (unsigned i = 1; i <= CLASS_COUNT; i++) {
         const struct size_class *class = &size_classes[i];
         size_t slab = (size_t) class->slices * SLICE_SIZE;
@@ -89,8 +98,11 @@ static void test_mean_tail_waste(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_size),      cmocka_unit_test(test_table),
-        cmocka_unit_test(test_alignments),      cmocka_unit_test(test_mean_internal_waste),
+        cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_sparse_sizes),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_alignments),
+        cmocka_unit_test(test_mean_internal_waste),
         cmocka_unit_test(test_mean_tail_waste),
     };
     return cmocka_run_group_tests_name("size class", tests, NULL, NULL);

@@ -26,7 +26,7 @@ static void check_and_release(unsigned object_class, void *list) {
         ((uint64_t *)block)[1] = 0;
         count++;
     }
-    bool is_kept = count % 2 && slab_keep(count / 2 % 2, object_class, list, count);
+    bool is_kept = count % 2 && slab_keep(count / 2 % 2, object_class, list, count) == SLAB_KEPT;
     if (!is_kept) {
         slab_release(object_class, list);
     }

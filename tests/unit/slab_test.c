@@ -148,9 +148,9 @@ static void test_one_thread_keeps_no_list(void **state) {
     (void)state;
     unsigned object_class = size_class_of(64);
     void *list = acquire(0, object_class, 32);
-    assert_false(slab_keep(0, object_class, list, length(list)));
+    assert_int_equal(slab_keep(0, object_class, list, length(list)), SLAB_IDLE);
     slab_initialise(1);
-    assert_true(slab_keep(0, object_class, list, length(list)));
+    assert_int_equal(slab_keep(0, object_class, list, length(list)), SLAB_KEPT);
     slab_trim();
     check_nothing_left();
 }
@@ -295,7 +295,7 @@ static void test_idle_lists_go_back(void **state) {
     }
     assert_int_equal(totals().listed_blocks, 0);
     assert_int_equal(steps, LISTS);
-    assert_false(slab_keep(0, object_class, late, length(late)));
+    assert_int_equal(slab_keep(0, object_class, late, length(late)), SLAB_IDLE);
     slab_release(object_class, late);
     check_nothing_left();
     void *list = acquire(0, object_class, WANTED);

@@ -4,6 +4,7 @@
 #include "objects/foreign.h"
 #include "objects/slab.h"
 #include "pages/page_heap.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
 #include "unit/unit.h"
 
@@ -144,6 +145,38 @@ static void test_large_blocks_make_heap_grow(void **state) {
     assert_true(cached_blocks() > 0);
 }
 
+/* While blocks stay untouched inside, those of up to 1 MiB are of classes, and come from the
+ * thread's bins; but for those that leave at their end, those that shall be zero (fresh pages are,
+ * without a touch), and those aligned to more than a slice. */
+static void test_sparse_blocks(void **state) {
+    (void)state;
+    enum { SIZE = 300000 };
+    store_relaxed(&sparse_is_on, true);
+    void *blocks[] = {allocate_slow(SIZE), allocate_aligned(SIZE, 4096),
+                      allocate_slow(SPARSE_SIZE_MAX)};
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        assert_in_range(span_class_of(blocks[i]), MEDIUM_CLASS_LAST + 1, CLASS_COUNT);
+        assert_int_equal((uintptr_t)blocks[i] % 4096, 0);
+        release(blocks[i]);
+    }
+    uint64_t spans = page_heap.span_total;
+    for (unsigned i = 0; i < 10; i++) {
+        release(allocate_slow(SIZE));
+    }
+    assert_int_equal(page_heap.span_total, spans);
+    void *greater[] = {allocate_slow(SPARSE_SIZE_MAX + 1), allocate_aligned(SIZE, 2 * SLICE_SIZE),
+                       allocate_zeroed(SIZE), NULL, NULL};
+    options.mmap_threshold = SIZE;
+    greater[3] = allocate_slow(SIZE);
+    options.mmap_threshold = OPTION_AUTO;
+    store_relaxed(&sparse_is_on, false);
+    greater[4] = allocate_slow(SIZE);
+    for (size_t i = 0; i < ARRAY_LENGTH(greater); i++) {
+        assert_int_equal(span_class_of(greater[i]), CLASS_LARGE);
+        release(greater[i]);
+    }
+}
+
 static void test_everything_comes_back(void **state) {
     (void)state;
     thread_cache_flush(thread_cache_own());
@@ -160,6 +193,7 @@ int main(void) {
         cmocka_unit_test(test_min_align),
         cmocka_unit_test(test_release_of_strangers),
         cmocka_unit_test(test_large_blocks_make_heap_grow),
+        cmocka_unit_test(test_sparse_blocks),
         cmocka_unit_test(test_everything_comes_back),
     };
     return cmocka_run_group_tests_name("slow door", tests, NULL, NULL);

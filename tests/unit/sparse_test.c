@@ -125,23 +125,11 @@ static void test_not_where_hardened(void **state) {
     end_all();
 }
 
-static void test_rounding(void **state) {
-    (void)state;
-    store_relaxed(&sparse_is_on, false);
-    assert_int_equal(sparse_round(33), 33);
-    store_relaxed(&sparse_is_on, true);
-    static const size_t rounded[][2] = {{1, 1},   {16, 16}, {17, 20}, {20, 20}, {21, 24}, {32, 32},
-                                        {33, 40}, {57, 64}, {64, 64}, {65, 65}, {0, 0}};
-    for (size_t i = 0; i < ARRAY_LENGTH(rounded); i++) {
-        assert_int_equal(sparse_round(rounded[i][0]), rounded[i][1]);
-    }
-    store_relaxed(&sparse_is_on, false);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounding),  cmocka_unit_test(test_not_where_hardened),
-        cmocka_unit_test(test_ends_only), cmocka_unit_test(test_filled),
+        cmocka_unit_test(test_not_where_hardened),
+        cmocka_unit_test(test_ends_only),
+        cmocka_unit_test(test_filled),
         cmocka_unit_test(test_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

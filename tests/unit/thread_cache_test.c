@@ -10,6 +10,7 @@
 #include "os/memory.h"
 #include "pages/limits.h"
 #include "pages/span.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
 #include "unit/thread_cache_check.h"
 #include "unit/unit.h"
@@ -135,6 +136,26 @@ static void test_budget_over_all_classes(void **state) {
     thread_cache_flush(cache);
 }
 
+/* Where blocks stay untouched inside, a cache holds four of each size, and four times as much. */
+static void test_sparse_blocks(void **state) {
+    (void)state;
+    enum { FIRST = 74, MOST = 4 }; /* of whole slices */
+    struct thread_cache *cache = fresh_cache();
+    store_relaxed(&sparse_is_on, true);
+    for (unsigned object_class = FIRST; object_class <= CLASS_COUNT; object_class++) {
+        for (size_t count = 1; count <= 3 * MOST; count++) {
+            allocate_many(count, size_classes[object_class].size);
+            release_many(count);
+        }
+        assert_true(bin_of(cache, object_class)->capacity <= MOST);
+    }
+    check_cache(cache);
+    size_t usual = options.cache_thread / 2;
+    assert_in_range(cache->capacity_bytes, usual + 1, usual * MOST);
+    store_relaxed(&sparse_is_on, false);
+    thread_cache_flush(cache);
+}
+
 static void test_total_is_divided(void **state) {
     (void)state;
     struct thread_cache *cache = fresh_cache();
@@ -167,6 +188,26 @@ static void test_blocks_only_freed_are_not_kept(void **state) {
         assert_non_null(cache->head[object_class]);
     }
     check_cache(cache);
+    thread_cache_flush(cache);
+}
+
+/* Small ones go back to their slabs soon after they were freed, while they are in the processor's
+ * cache; once they are taken again, their bin is as large as before. */
+static void test_small_blocks_only_freed_go_soon(void **state) {
+    (void)state;
+    enum { SIZE = 512, MOST_BLOCKS = 32 };
+    struct thread_cache *cache = fresh_cache();
+    slab_trim();
+    const struct bin *bin = bin_of(cache, size_class_of(SIZE));
+    for (int round = 0; round < 3; round++) {
+        allocate_many(BLOCKS, SIZE);
+        assert_true(bin->capacity > 2 * MOST_BLOCKS);
+        release_many(BLOCKS);
+        assert_int_equal(bin->capacity, MOST_BLOCKS);
+        assert_in_range(length(cache->head[size_class_of(SIZE)]), 1, MOST_BLOCKS + 1);
+        assert_null(bin->spare);
+        check_cache(cache);
+    }
     thread_cache_flush(cache);
 }
 
@@ -235,7 +276,7 @@ static void test_pressure_on_slabs(void **state) {
         options.soft_limit = is_pressed ? 1 : 0;
         limits_note_resident(2);
         for (int round = 0; round < 20000; round++) { /* each some slow events */
-            void *medium[4];
+            void *medium[12];                         /* more than a bin holds */
             for (size_t i = 0; i < ARRAY_LENGTH(medium); i++) {
                 medium[i] = allocate(200000);
             }
@@ -359,6 +400,7 @@ static void test_lists_stay_as_long_as_bins(void **state) {
     allocate_many(2 * CAPACITY + 2, 64);
     bin_flush(cache, object_class);
     bin_set_capacity(cache, object_class, CAPACITY);
+    cache->slow_events &= ~(INTERVAL - 1u); /* or one of those that follow may collect, too */
     release_many(2 * CAPACITY);
     assert_int_equal(bin_of(cache, object_class)->spare_count, CAPACITY);
     cache->slow_events |= INTERVAL - 1;
@@ -440,6 +482,7 @@ int main(void) {
         cmocka_unit_test(test_budget_over_all_classes),
         cmocka_unit_test(test_total_is_divided),
         cmocka_unit_test(test_blocks_only_freed_are_not_kept),
+        cmocka_unit_test(test_small_blocks_only_freed_go_soon),
         cmocka_unit_test(test_bins_of_a_few_pages_hold_little),
         cmocka_unit_test(test_pressure),
         cmocka_unit_test(test_pressure_on_slabs),
@@ -450,6 +493,7 @@ int main(void) {
         cmocka_unit_test(test_lists_stay_as_long_as_bins),
         cmocka_unit_test(test_few_slabs_share_a_shard),
         cmocka_unit_test(test_options_are_applied),
+        cmocka_unit_test(test_sparse_blocks),
     };
     return cmocka_run_group_tests_name("thread cache", tests, NULL, NULL);
 }

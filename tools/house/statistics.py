@@ -62,7 +62,8 @@ many blocks came and went, and the most at a time, with `stats=full` only.
 CLASSES = """## By class
 
 One row for each size class, and a last one for the blocks above 256 KiB and those that grow like
-such, with `block_bytes` 0. Text, XML and OpenMetrics leave out classes never used.
+such, with `block_bytes` 0. The classes above 256 KiB serve programs that leave such blocks
+untouched inside. Text, XML and OpenMetrics leave out classes never used.
 """
 
 HEAPS = """## By heap
