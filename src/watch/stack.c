@@ -27,7 +27,7 @@ enum {
  * the CFA (canonical frame address) is found by, its offset, and where the return address and the
  * two registers were saved, from the CFA; 0 if a register was not saved. All in words. */
 enum kind {
-    KIND_NONE,    /* too much for one word */
+    KIND_NONE,    /* too much for one word: left by the rule itself */
     KIND_PLAIN,   /* CFA = register + offset */
     KIND_POINTER, /* by frame pointer */
     KIND_END,     /* nobody called this frame */
@@ -185,7 +185,7 @@ PRIM_INLINE bool take_step(struct walk *walk, uint64_t packed) {
     uintptr_t *values = walk->registers.values;
     unsigned kind = packed & ((1 << KIND_BITS) - 1);
     if (PRIM_UNLIKELY(kind != KIND_PLAIN)) {
-        return kind == KIND_POINTER && step_by_pointer(walk);
+        return kind == KIND_NONE || (kind == KIND_POINTER && step_by_pointer(walk));
     }
     uintptr_t cfa = values[packed >> KIND_BITS & ((1 << REGISTER_BITS) - 1)] +
                     offset_at(packed, 3 * PLACE_BITS, CFA_BITS);
@@ -240,16 +240,16 @@ static PRIM_COLD bool step_by_rule(struct walk *walk, const struct unwind_rule *
     return has_caller;
 }
 
-/* The first time at an address: reads the tables, and keeps what they say. */
-static PRIM_COLD bool step_anew(struct walk *walk, uintptr_t address, unsigned module) {
+/* The first time at an address: reads the tables, keeps what they say, and returns it. A rule of no
+ * common kind is followed at once. */
+static PRIM_COLD uint64_t rule_anew(struct walk *walk, uintptr_t address, unsigned module) {
     struct unwind_rule rule;
     uint64_t packed = KIND_POINTER;
     walk->module = module;
-    walk->rule = KIND_NONE;
     if (module && unwind_find(module_at(module), address, &rule)) {
         packed = pack(&rule);
         if (packed == KIND_NONE) {
-            return step_by_rule(walk, &rule);
+            return step_by_rule(walk, &rule) ? KIND_NONE : KIND_END;
         }
     }
     if (module) {
@@ -257,8 +257,7 @@ static PRIM_COLD bool step_anew(struct walk *walk, uintptr_t address, unsigned m
         store_relaxed(&slot->rule, packed);
         store_relaxed(&slot->key, ((uint64_t)module << STACK_MODULE_SHIFT | address) ^ mix(packed));
     }
-    walk->rule = packed;
-    return take_step(walk, packed);
+    return packed;
 }
 
 /* Leaves the innermost frame; walk->module is that of the frame that is left. */
@@ -268,15 +267,14 @@ static bool leave_frame(struct walk *walk) {
     uint64_t packed = load_relaxed(&slot->rule);
     uint64_t key = load_relaxed(&slot->key) ^ mix(packed);
     if (PRIM_UNLIKELY(stack_frame_address(key) != address || !packed)) {
-        return step_anew(walk, address, module_find(address));
-    }
-    unsigned known = stack_frame_module(key);
-    if (walk->module != known) {
-        unsigned module = module_find_again(address, known);
-        if (PRIM_UNLIKELY(module != known)) {
-            return step_anew(walk, address, module);
+        packed = rule_anew(walk, address, module_find(address));
+    } else if (walk->module != stack_frame_module(key)) {
+        unsigned module = module_find_again(address, stack_frame_module(key));
+        if (PRIM_UNLIKELY(module != stack_frame_module(key))) {
+            packed = rule_anew(walk, address, module);
+        } else {
+            walk->module = module;
         }
-        walk->module = module;
     }
     walk->rule = packed;
     return take_step(walk, packed);
