@@ -13,9 +13,10 @@ set(near api/life api/standard_c api/standard_hooks api/start_main api/watched
     objects/thread_sampler objects/threshold
     os/alone os/loader os/lock os/machine os/memory os/process os/text_file os/vdso
     pages/address_map pages/extent_set pages/extent_tree pages/huge pages/limits pages/mapping
-    pages/metadata pages/page_heap pages/quick pages/span
+    pages/metadata pages/quick pages/span
     settings/glibc_knobs settings/options)
-set(near_cold objects/size_table objects/slab objects/slab_set objects/thread_cache pages/purge pages/sparse)
+set(near_cold objects/size_table objects/slab objects/slab_set objects/thread_cache pages/page_heap pages/purge
+    pages/sparse)
 
 set(text "*crt*.o(.text) *libgcc.a:*(.text) *pthread_atfork.o*(.text)\n    *(.text.startup .text.exit)")
 foreach(file ${near_cold})

@@ -220,7 +220,7 @@ static struct growth map_more(size_t slice_count) {
 }
 
 /* Adds at least slice_count contiguous CLEAN slices to the heap. */
-static bool extend_heap(size_t slice_count) {
+static PRIM_COLD bool extend_heap(size_t slice_count) {
     struct growth growth = map_more(slice_count);
     if (!growth.start) {
         return false;
