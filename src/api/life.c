@@ -34,9 +34,7 @@ static void answer_launcher(void) {
     if (request) {
         char line[64];
         struct print out = print_to(line, sizeof line);
-        print_text(&out, "primalloc " PRIM_VERSION_STRING " ");
-        print_decimal(&out, process_id());
-        print_text(&out, "\n");
+        print_format(&out, "primalloc " PRIM_VERSION_STRING " %u\n", process_id());
         process_answer_handshake(request, line, out.length);
         process_forget_variable(variable);
     }
@@ -45,11 +43,8 @@ static void answer_launcher(void) {
 static void greet(void) {
     char line[96];
     struct print out = print_to(line, sizeof line);
-    print_text(&out, "primalloc " PRIM_VERSION_STRING " serves process ");
-    print_decimal(&out, process_id());
-    print_text(&out, " (");
-    print_text(&out, process_program_name());
-    print_text(&out, ")\n");
+    print_format(&out, "primalloc " PRIM_VERSION_STRING " serves process %u (%s)\n", process_id(),
+                 process_program_name());
     process_write_error(line, out.length);
 }
 

@@ -10,13 +10,8 @@
 void assert_failed(const char *condition, const char *file, int line) {
     char buffer[256];
     struct print out = print_to(buffer, sizeof buffer);
-    print_text(&out, "primalloc: internal assertion failed: ");
-    print_text(&out, condition);
-    print_text(&out, " at ");
-    print_text(&out, file);
-    print_text(&out, ":");
-    print_decimal(&out, (uint64_t)line);
-    print_text(&out, "\n");
+    print_format(&out, "primalloc: internal assertion failed: %s at %s:%u\n", condition, file,
+                 (unsigned)line);
     ssize_t ignored = write(STDERR_FILENO, buffer, out.length);
     (void)ignored;
     abort();

@@ -1,6 +1,8 @@
 /* print.c - see print.h. */
 #include "base/print.h"
 
+#include <stdarg.h>
+
 static void print_byte(struct print *out, char byte) {
     if (out->length < out->capacity) {
         out->text[out->length++] = byte;
@@ -44,4 +46,25 @@ void print_decimal(struct print *out, uint64_t value) {
 void print_hexadecimal(struct print *out, uint64_t value) {
     print_text(out, "0x");
     print_number(out, value, 16);
+}
+
+void print_format(struct print *out, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    for (; *format; format++) {
+        if (*format != '%') {
+            print_byte(out, *format);
+        } else if (*++format == 's') {
+            print_text(out, va_arg(arguments, const char *));
+        } else if (*format == 'u') {
+            print_decimal(out, va_arg(arguments, unsigned));
+        } else if (*format == 'l') {
+            format++;
+            print_decimal(out, va_arg(arguments, uint64_t));
+        } else {
+            format += 2;
+            print_hexadecimal(out, va_arg(arguments, uint64_t));
+        }
+    }
+    va_end(arguments);
 }

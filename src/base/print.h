@@ -17,6 +17,8 @@ PRIM_INLINE struct print print_to(char *text, size_t capacity) {
 }
 
 void print_text(struct print *out, const char *text);
+/* As printf does, which formats with %s, %u, %lu and %#lx only. */
+void print_format(struct print *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void print_bytes(struct print *out, const char *text, size_t length);
 void print_padding(struct print *out, size_t column); /* spaces up to there, at least one */
 void print_decimal(struct print *out, uint64_t value);

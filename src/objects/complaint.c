@@ -40,9 +40,7 @@ void complaint_memory(size_t size) {
     if (is_wanted()) {
         char text[96];
         struct print out = print_to(text, sizeof text - 1);
-        print_text(&out, "primalloc: no memory for a block of ");
-        print_decimal(&out, size);
-        print_text(&out, " bytes");
+        print_format(&out, "primalloc: no memory for a block of %lu bytes", size);
         complain(ENOMEM, &out, &line_count, COMPLAINT_LINES_MAX);
     }
 }
@@ -51,11 +49,7 @@ static PRIM_COLD void complain_of(const char *call, const void *pointer, const c
                                   _Atomic unsigned *line_count, unsigned lines_max) {
     char text[96];
     struct print out = print_to(text, sizeof text - 1);
-    print_text(&out, "primalloc: ");
-    print_text(&out, call);
-    print_text(&out, " of ");
-    print_hexadecimal(&out, (uintptr_t)pointer);
-    print_text(&out, what);
+    print_format(&out, "primalloc: %s of %#lx%s", call, (uintptr_t)pointer, what);
     complain(EINVAL, &out, line_count, lines_max);
 }
 

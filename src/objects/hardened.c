@@ -18,13 +18,7 @@
 PRIM_COLD void hardened_complain(const char *what, const char *call, const void *block) {
     char text[128];
     struct print out = print_to(text, sizeof text);
-    print_text(&out, "primalloc: ");
-    print_text(&out, what);
-    print_text(&out, ": ");
-    print_text(&out, call);
-    print_text(&out, " of ");
-    print_hexadecimal(&out, (uintptr_t)block);
-    print_text(&out, "\n");
+    print_format(&out, "primalloc: %s: %s of %#lx\n", what, call, (uintptr_t)block);
     process_write_error(text, out.length);
     if (!options.hardened_go_on) {
         abort();

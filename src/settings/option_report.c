@@ -36,9 +36,8 @@ void report_unknown_option(const char *name, size_t length) {
     struct line line;
     line_begin(&line, "primalloc: unknown option ");
     line_quote(&line, name, length);
-    print_text(&line.out, ": did you mean '");
-    print_text(&line.out, option_name(option_row_nearest(name, length)));
-    print_text(&line.out, "'? PRIMALLOC_OPTIONS=help lists them all");
+    print_format(&line.out, ": did you mean '%s'? PRIMALLOC_OPTIONS=help lists them all",
+                 option_name(option_row_nearest(name, length)));
     line_end(&line);
 }
 
@@ -46,9 +45,7 @@ void report_wrong_value(const struct option_row *row, const char *value, size_t 
     struct line line;
     line_begin(&line, "primalloc: ignoring value ");
     line_quote(&line, value, length);
-    print_text(&line.out, " for option '");
-    print_text(&line.out, option_name(row));
-    print_text(&line.out, "', which takes ");
+    print_format(&line.out, " for option '%s', which takes ", option_name(row));
     option_print_range(&line.out, row);
     line_end(&line);
 }
@@ -57,18 +54,14 @@ void report_wrong_knob(const char *prefix, const char *name, const char *value, 
     struct line line;
     line_begin(&line, "primalloc: ignoring value ");
     line_quote(&line, value, length);
-    print_text(&line.out, " of ");
-    print_text(&line.out, prefix);
-    print_text(&line.out, name);
-    print_text(&line.out, ", as glibc does");
+    print_format(&line.out, " of %s%s, as glibc does", prefix, name);
     line_end(&line);
 }
 
 void report_change(const struct option_row *row) {
     struct line line;
     line_begin(&line, "primalloc: mallopt sets ");
-    print_text(&line.out, option_name(row));
-    print_text(&line.out, " to ");
+    print_format(&line.out, "%s to ", option_name(row));
     option_print_value(&line.out, row, option_value(row));
     line_end(&line);
 }

@@ -149,8 +149,7 @@ void option_print_value(struct print *out, const struct option_row *row, uint64_
         print_decimal(out, value);
     } else {
         struct unit unit = unit_for(row, value);
-        print_decimal(out, value / unit.factor);
-        print_text(out, unit.name);
+        print_format(out, "%lu%s", value / unit.factor, unit.name);
     }
 }
 
@@ -173,10 +172,8 @@ void option_print_range(struct print *out, const struct option_row *row) {
     }
     struct unit low = unit_for(row, row->minimum);
     struct unit high = unit_for(row, row->maximum);
-    print_text(out, row->type == TYPE_AUTO_SIZE ? "auto, " : "");
-    print_decimal(out, row->minimum / low.factor);
-    print_text(out, row->minimum && strcmp(low.name, high.name) != 0 ? low.name : "");
-    print_text(out, " to ");
-    print_decimal(out, row->maximum / high.factor);
-    print_text(out, high.name);
+    print_format(out, "%s%lu%s to %lu%s", row->type == TYPE_AUTO_SIZE ? "auto, " : "",
+                 row->minimum / low.factor,
+                 row->minimum && strcmp(low.name, high.name) != 0 ? low.name : "",
+                 row->maximum / high.factor, high.name);
 }

@@ -40,9 +40,8 @@ static void print_label(struct print *out, const char *label) {
     print_padding(out, start + LABEL_COLUMN);
 }
 
-static void print_count(struct print *out, uint64_t count) {
-    print_decimal(out, count);
-    print_text(out, count == 1 ? " byte" : " bytes");
+static void print_count(struct print *out, uint64_t count, const char *where) {
+    print_format(out, count == 1 ? "%lu byte%s" : "%lu bytes%s", count, where);
 }
 
 static void print_path(struct print *out, const struct module *module) {
@@ -64,13 +63,9 @@ static void print_stack(struct print *out, const struct check_stack *stack) {
         print_text(out, "    ");
         if (index) {
             print_path(out, module_at(index));
-            print_text(out, "(+");
-            print_hexadecimal(out, address - module_at(index)->start);
-            print_text(out, ") ");
+            print_format(out, "(+%#lx) ", address - module_at(index)->start);
         }
-        print_text(out, "[");
-        print_hexadecimal(out, address);
-        print_text(out, "]\n");
+        print_format(out, "[%#lx]\n", address);
     }
 }
 
@@ -78,14 +73,11 @@ static void print_stack(struct print *out, const struct check_stack *stack) {
 static void print_place(struct print *out, uintptr_t address, const struct check_record *record) {
     uintptr_t end = record->block + record->size;
     if (address < record->block) {
-        print_count(out, record->block - address);
-        print_text(out, " before the block");
+        print_count(out, record->block - address, " before the block");
     } else if (address >= end) {
-        print_count(out, address - end + 1);
-        print_text(out, " beyond the end of the block");
+        print_count(out, address - end + 1, " beyond the end of the block");
     } else {
-        print_count(out, address - record->block);
-        print_text(out, " into the block");
+        print_count(out, address - record->block, " into the block");
     }
 }
 
@@ -131,32 +123,29 @@ static void print_stated(struct print *out, const struct check_finding *finding)
     }
 }
 
+static void print_call(struct print *out, const char *label, const char *by, unsigned call,
+                       const struct check_stack *stack) {
+    print_label(out, label);
+    print_format(out, "%s%s\n", by, call_names[call]);
+    print_stack(out, stack);
+}
+
 static void print_block(struct print *out, const struct check_record *record) {
     struct block_bounds bounds = block_bounds_of((void *)record->block);
     print_label(out, "block");
-    print_hexadecimal(out, record->block);
-    print_text(out, ", ");
-    print_count(out, record->size);
+    print_format(out, "%#lx, ", record->block);
+    print_count(out, record->size, "");
     if (bounds.object_class && bounds.object_class <= CLASS_COUNT) {
-        print_text(out, ", in size class ");
-        print_decimal(out, bounds.size);
+        print_format(out, ", in size class %lu", bounds.size);
     } else if (bounds.object_class == CLASS_LARGE) {
         print_text(out, ", a large one");
     } else if (bounds.object_class == CLASS_ARENA) {
         print_text(out, ", of a heap or tag");
     }
     print_text(out, record->is_freed ? ", free\n" : ", in use\n");
-    print_label(out, "allocated");
-    print_text(out, "by ");
-    print_text(out, call_names[record->call]);
-    print_text(out, "\n");
-    print_stack(out, &record->allocated);
+    print_call(out, "allocated", "by ", record->call, &record->allocated);
     if (record->is_freed) {
-        print_label(out, "freed");
-        print_text(out, "by ");
-        print_text(out, call_names[record->freed_call]);
-        print_text(out, "\n");
-        print_stack(out, &record->freed);
+        print_call(out, "freed", "by ", record->freed_call, &record->freed);
     }
 }
 
@@ -169,12 +158,10 @@ static void print_neighbour(struct print *out, const char *label, uintptr_t plac
     }
     if (record) {
         print_label(out, label);
-        print_hexadecimal(out, record->block);
-        print_text(out, ", ");
-        print_count(out, record->size);
-        print_text(out, record->is_freed ? ", free, from " : ", in use, from ");
-        print_text(out, call_names[record->call]);
-        print_text(out, "\n");
+        print_format(out, "%#lx, ", record->block);
+        print_count(out, record->size, "");
+        print_format(out, ", %s, from %s\n", record->is_freed ? "free" : "in use",
+                     call_names[record->call]);
     }
 }
 
@@ -189,32 +176,23 @@ static void print_neighbours(struct print *out, const struct check_record *recor
 void check_report(const struct check_finding *finding, const char *occasion) {
     static PRIM_FAR char screen[SCREEN_SIZE]; /* (lock: CHECKS) */
     struct print out = print_to(screen, sizeof screen);
-    print_text(&out, "primalloc: ");
-    print_text(&out, sentence_of(finding->fault));
-    print_text(&out, "\n");
+    print_format(&out, "primalloc: %s\n", sentence_of(finding->fault));
     print_label(&out, "process");
-    print_decimal(&out, process_id());
-    print_text(&out, " (");
-    print_text(&out, process_program_name());
-    print_text(&out, ")\n");
+    print_format(&out, "%u (%s)\n", process_id(), process_program_name());
     print_pointer(&out, finding);
     if (finding->request) {
         print_stated(&out, finding);
-        print_label(&out, "this call");
-        print_text(&out, call_names[finding->request->call]);
-        print_text(&out, "\n");
-        print_stack(&out, &finding->now);
+        print_call(&out, "this call", "", finding->request->call, &finding->now);
     } else {
         print_label(&out, "when");
-        print_text(&out, occasion);
-        print_text(&out, "\n");
+        print_format(&out, "%s\n", occasion);
     }
     if (finding->record) {
         print_block(&out, finding->record);
         print_neighbours(&out, finding->record);
     }
     print_label(&out, "now");
-    print_text(&out, option_now(check) == CHECK_FULL ? "the program is aborted\n"
-                                                     : "the program goes on\n");
+    print_format(&out, "the program %s\n",
+                 option_now(check) == CHECK_FULL ? "is aborted" : "goes on");
     process_write_error(screen, out.length);
 }

@@ -31,43 +31,32 @@ static void write_stack(const char *title, const struct guarded_stack *stack) {
     for (unsigned i = 0; i < stack->count && i < GUARDED_FRAMES_MAX; i++) {
         uintptr_t address = (uintptr_t)stack->frames[i];
         unsigned index = module_find(address);
-        print_text(&out, "    #");
-        print_decimal(&out, i);
-        print_text(&out, " ");
-        print_hexadecimal(&out, address);
+        print_format(&out, "    #%u %#lx", i, address);
         if (index) {
             const struct module *module = module_at(index);
-            print_text(&out, " ");
-            print_text(&out, *module->path ? module->path : process_program_name());
-            print_text(&out, "+");
-            print_hexadecimal(&out, address - module->start);
+            print_format(&out, " %s+%#lx", *module->path ? module->path : process_program_name(),
+                         address - module->start);
         }
         write_line(&out);
     }
 }
 
-static void print_bytes_count(struct print *out, uint64_t count) {
-    print_decimal(out, count);
-    print_text(out, count == 1 ? " byte" : " bytes");
+static void print_bytes_count(struct print *out, uint64_t count, const char *where) {
+    print_format(out, count == 1 ? "%lu byte%s" : "%lu bytes%s", count, where);
 }
 
 /* Where the address lies, seen from the block. */
 static void print_place(struct print *out, uintptr_t address, const struct guarded_slot *slot) {
     uintptr_t end = slot->block + slot->size;
     if (address < slot->block) {
-        print_bytes_count(out, slot->block - address);
-        print_text(out, " before");
+        print_bytes_count(out, slot->block - address, " before");
     } else if (address >= end) {
-        print_bytes_count(out, address - end + 1);
-        print_text(out, " beyond the end of");
+        print_bytes_count(out, address - end + 1, " beyond the end of");
     } else {
-        print_bytes_count(out, address - slot->block);
-        print_text(out, " into");
+        print_bytes_count(out, address - slot->block, " into");
     }
-    print_text(out, slot->freed.count ? " the freed block at " : " the block at ");
-    print_hexadecimal(out, slot->block);
-    print_text(out, " of ");
-    print_bytes_count(out, slot->size);
+    print_format(out, " the %sblock at %#lx of ", slot->freed.count ? "freed " : "", slot->block);
+    print_bytes_count(out, slot->size, "");
 }
 
 void guarded_report(enum guarded_fault fault, const char *verb, uintptr_t address,
@@ -78,14 +67,8 @@ void guarded_report(enum guarded_fault fault, const char *verb, uintptr_t addres
     };
     char text[LINE_SIZE];
     struct print out = print_to(text, sizeof text - 1);
-    print_text(&out, "primalloc: ");
-    print_text(&out, names[fault]);
-    print_text(&out, " in process ");
-    print_decimal(&out, process_id());
-    print_text(&out, ": ");
-    print_text(&out, verb);
-    print_text(&out, " of ");
-    print_hexadecimal(&out, address);
+    print_format(&out, "primalloc: %s in process %u: %s of %#lx", names[fault], process_id(), verb,
+                 address);
     if (slot && slot->block) {
         print_text(&out, ", ");
         print_place(&out, address, slot);

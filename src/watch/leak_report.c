@@ -122,10 +122,8 @@ PRIM_COLD void leak_report_end(struct leak_report *report) {
 }
 
 static void print_amount(struct print *out, uint64_t bytes, uint64_t objects) {
-    print_decimal(out, bytes);
-    print_text(out, bytes == 1 ? " byte in " : " bytes in ");
-    print_decimal(out, objects);
-    print_text(out, objects == 1 ? " block" : " blocks");
+    print_format(out, "%lu byte%s in %lu block%s", bytes, bytes == 1 ? "" : "s", objects,
+                 objects == 1 ? "" : "s");
 }
 
 static void print_frame(struct print *out, uint64_t frame) {
@@ -133,20 +131,14 @@ static void print_frame(struct print *out, uint64_t frame) {
     unsigned index = stack_frame_module(frame);
     struct symbol symbol;
     char path[512];
-    print_text(out, "    ");
-    print_hexadecimal(out, address + 1);
+    print_format(out, "    %#lx", address + 1);
     if (index) {
         const struct module *module = module_at(index);
         if (symbol_find(module, address, &symbol)) {
-            print_text(out, " ");
-            print_text(out, symbol.name);
+            print_format(out, " %s", symbol.name);
         }
         symbol_file_path(module, path, sizeof path);
-        print_text(out, " (");
-        print_text(out, path);
-        print_text(out, "+");
-        print_hexadecimal(out, address - module->start);
-        print_text(out, ")");
+        print_format(out, " (%s+%#lx)", path, address - module->start);
     }
     print_text(out, "\n");
 }
@@ -182,9 +174,7 @@ static void print_site(const struct leak_site *row) {
 PRIM_COLD void leak_report_print(const struct leak_report *report, bool with_sites) {
     char text[LINE_SIZE];
     struct print out = print_to(text, sizeof text);
-    print_text(&out, "primalloc: leak check of process ");
-    print_decimal(&out, process_id());
-    print_text(&out, ": ");
+    print_format(&out, "primalloc: leak check of process %u: ", process_id());
     if (report->leaked.objects) {
         print_amount(&out, report->leaked.bytes, report->leaked.objects);
         print_text(&out, " leaked\n");
@@ -204,9 +194,7 @@ PRIM_COLD void leak_report_print(const struct leak_report *report, bool with_sit
 static void write_sum(struct profile_file *out, enum profile_fact fact,
                       const struct leak_sum *sum) {
     struct print *line = profile_fact_begin(out, fact);
-    print_decimal(line, sum->objects);
-    print_text(line, " ");
-    print_decimal(line, sum->bytes);
+    print_format(line, "%lu %lu", sum->objects, sum->bytes);
     profile_fact_end(out);
 }
 

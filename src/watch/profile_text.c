@@ -44,8 +44,7 @@ static bool write_site(struct site *site, void *context) {
         print_text(&out->line, " ");
         print_sums(out, &site->live, &site->allocated);
         for (unsigned i = 0; i < site->frame_count; i++) {
-            print_text(&out->line, " ");
-            print_hexadecimal(&out->line, stack_frame_address(site->frames[i]));
+            print_format(&out->line, " %#lx", stack_frame_address(site->frames[i]));
         }
         print_text(&out->line, "\n");
         flush(out);

@@ -45,11 +45,8 @@ static void print_triple(struct print *line, uint64_t first, double second, doub
     if (line->text[line->length - 1] != ' ') {
         print_text(line, " ");
     }
-    print_decimal(line, first);
-    print_text(line, ":");
-    print_decimal(line, second > 0 ? (uint64_t)rounded(second) : 0);
-    print_text(line, ":");
-    print_decimal(line, third > 0 ? (uint64_t)rounded(third) : 0);
+    print_format(line, "%lu:%lu:%lu", first, second > 0 ? (uint64_t)rounded(second) : 0,
+                 third > 0 ? (uint64_t)rounded(third) : 0);
 }
 
 static void write_histogram(struct profile_file *out, enum profile_fact fact,
@@ -103,11 +100,8 @@ static void write_facts(struct profile_file *out, const struct heap_profile *pro
     profile_fact_end(out);
     line = profile_fact_begin(out, FACT_peak);
     uint64_t peak_us = profile->peak_ticks ? heap_profile_us(profile, profile->peak_ticks) : 0;
-    print_decimal(line, peak_us / 1000);
-    print_text(line, " ");
-    print_decimal(line, (uint64_t)rounded(profile->peak.bytes));
-    print_text(line, " ");
-    print_decimal(line, (uint64_t)rounded(profile->peak.objects));
+    print_format(line, "%lu %lu %lu", peak_us / 1000, (uint64_t)rounded(profile->peak.bytes),
+                 (uint64_t)rounded(profile->peak.objects));
     profile_fact_end(out);
     write_history(out, profile);
     write_histogram(out, FACT_live_sizes, &profile->live_sizes);

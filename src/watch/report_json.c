@@ -4,11 +4,7 @@
 #include "watch/report.h"
 
 static void print_member(struct print *out, const char *name, uint64_t value, bool is_last) {
-    print_text(out, "\"");
-    print_text(out, name);
-    print_text(out, "\": ");
-    print_decimal(out, value);
-    print_text(out, is_last ? "" : ", ");
+    print_format(out, is_last ? "\"%s\": %lu" : "\"%s\": %lu, ", name, value);
 }
 
 static void print_class(struct report *report, const struct class_snapshot *class) {
@@ -24,20 +20,14 @@ static void print_class(struct report *report, const struct class_snapshot *clas
 
 static void print_heap(struct report *report, const struct heap_row *row) {
     struct print *out = &report->out;
-    print_text(out, "    {\"kind\": \"");
-    print_text(out, row->kind);
-    print_text(out, "\", \"name\": \"");
+    print_format(out, "    {\"kind\": \"%s\", \"name\": \"", row->kind);
     report_print_name(out, row->name);
-    print_text(out, "\", \"address\": \"");
-    print_hexadecimal(out, row->address);
-    print_text(out, "\", ");
+    print_format(out, "\", \"address\": \"%#lx\", ", row->address);
     for (unsigned i = 0; i < HEAP_FIGURE_COUNT; i++) {
         print_member(out, figure_at(HEAP_FIGURES + i).name, report_heap_values(row)[i], false);
     }
-    print_text(out, "\"verdict\": \"");
-    print_text(out, report_heap_verdict(row));
     bool is_last = row == &report->heaps.rows[report->heaps.row_count - 1];
-    print_text(out, is_last ? "\"}" : "\"},");
+    print_format(out, "\"verdict\": \"%s\"}%s", report_heap_verdict(row), is_last ? "" : ",");
     report_end_line(report);
 }
 

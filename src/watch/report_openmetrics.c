@@ -32,12 +32,7 @@ static struct metric metric_of(const char *prefix, const struct figure *figure) 
 
 static void print_about(struct report *report, const char *what, const char *name,
                         const char *text) {
-    print_text(&report->out, "# ");
-    print_text(&report->out, what);
-    print_text(&report->out, " ");
-    print_text(&report->out, name);
-    print_text(&report->out, " ");
-    print_text(&report->out, text);
+    print_format(&report->out, "# %s %s %s", what, name, text);
     report_end_line(report);
 }
 
@@ -52,18 +47,15 @@ static void print_family(struct report *report, const struct metric *metric,
 
 static void print_name(struct report *report, const struct metric *metric,
                        const struct figure *figure) {
-    print_text(&report->out, metric->name);
-    print_text(&report->out, figure->kind == KIND_COUNTER ? "_total" : "");
+    print_format(&report->out, "%s%s", metric->name, figure->kind == KIND_COUNTER ? "_total" : "");
 }
 
 static void print_value(struct report *report, const struct metric *metric, uint64_t value) {
     struct print *out = &report->out;
     print_text(out, " ");
     if (metric->is_ms) {
-        print_decimal(out, value / 1000);
-        print_text(out, ".");
-        print_text(out, value % 1000 < 100 ? "0" : "");
-        print_text(out, value % 1000 < 10 ? "0" : "");
+        print_format(out, "%lu.%s%s", value / 1000, value % 1000 < 100 ? "0" : "",
+                     value % 1000 < 10 ? "0" : "");
         value %= 1000;
     }
     print_decimal(out, value);
@@ -71,26 +63,21 @@ static void print_value(struct report *report, const struct metric *metric, uint
 }
 
 static void print_class(struct report *report, const struct class_snapshot *class) {
-    print_text(&report->out, "{class=\"");
     if (class->block_bytes) {
-        print_decimal(&report->out, class->block_bytes);
+        print_format(&report->out, "{class=\"%lu\"}", class->block_bytes);
     } else {
-        print_text(&report->out, "large");
+        print_text(&report->out, "{class=\"large\"}");
     }
-    print_text(&report->out, "\"}");
 }
 
 /* Heaps come and go, and each would be a series of its own: only those with a name are listed. Two
  * may have the same name, so the address is a label as well; a tag's name is its own. */
 static void print_heap(struct report *report, const struct heap_row *row) {
     struct print *out = &report->out;
-    print_text(out, "{kind=\"");
-    print_text(out, row->kind);
-    print_text(out, "\",name=\"");
+    print_format(out, "{kind=\"%s\",name=\"", row->kind);
     report_print_name(out, row->name);
     if (strcmp(row->kind, "tag") != 0) {
-        print_text(out, "\",address=\"");
-        print_hexadecimal(out, row->address);
+        print_format(out, "\",address=\"%#lx", row->address);
     }
     print_text(out, "\"}");
 }

@@ -36,11 +36,9 @@ static void print_readable(struct print *out, size_t start, size_t column, uint6
     uint64_t tenths = unit ? ((bytes >> (10 * (unit - 1))) * 10) >> 10 : bytes * 10;
     print_decimal(&readable, tenths / 10);
     if (unit) {
-        print_text(&readable, ".");
-        print_decimal(&readable, tenths % 10);
+        print_format(&readable, ".%lu", tenths % 10);
     }
-    print_text(&readable, " ");
-    print_text(&readable, units[unit]);
+    print_format(&readable, " %s", units[unit]);
     print_aligned(out, start, column, text, readable.length);
 }
 
@@ -53,8 +51,7 @@ static bool ends_with(const char *name, const char *end) {
 static void print_figure(struct report *report, const struct figure *figure, uint64_t value) {
     struct print *out = &report->out;
     size_t start = out->length;
-    print_text(out, "  ");
-    print_text(out, figure->name);
+    print_format(out, "  %s", figure->name);
     print_number(out, start, COLUMN_NUMBER, value);
     if (ends_with(figure->name, "_bytes")) {
         print_readable(out, start, COLUMN_READABLE, value);
@@ -77,11 +74,8 @@ static void print_group(struct report *report, enum figure_group group, const ch
 
 static void print_head(struct report *report) {
     struct print *out = &report->out;
-    print_text(out, "primalloc " PRIM_VERSION_STRING " in process ");
-    print_decimal(out, process_id());
-    print_text(out, " (");
-    print_text(out, process_program_name());
-    print_text(out, ")");
+    print_format(out, "primalloc " PRIM_VERSION_STRING " in process %u (%s)", process_id(),
+                 process_program_name());
     report_end_line(report);
 }
 
@@ -140,8 +134,7 @@ static void print_class(struct report *report, const struct class_snapshot *clas
         }
     }
     if (report->is_full) {
-        print_text(&report->out, "  ");
-        print_text(&report->out, report_verdict(class->allocations, class->frees));
+        print_format(&report->out, "  %s", report_verdict(class->allocations, class->frees));
     }
     report_end_line(report);
 }
@@ -161,9 +154,7 @@ enum { HEAP_COLUMN_COUNT = sizeof heap_columns / sizeof heap_columns[0], NAME_WI
 static void print_heap(struct report *report, const struct heap_row *row) {
     struct print *out = &report->out;
     size_t start = out->length;
-    print_text(out, "  ");
-    print_text(out, row->kind);
-    print_text(out, " ");
+    print_format(out, "  %s ", row->kind);
     if (row->name[0]) {
         report_print_name(out, row->name);
     } else {
@@ -175,8 +166,7 @@ static void print_heap(struct report *report, const struct heap_row *row) {
         print_number(out, start, width += COLUMN_WIDTH,
                      report_heap_values(row)[heap_columns[i].index]);
     }
-    print_text(out, "  ");
-    print_text(out, report_heap_verdict(row));
+    print_format(out, "  %s", report_heap_verdict(row));
     report_end_line(report);
 }
 
@@ -199,11 +189,7 @@ PRIM_COLD void report_heaps_as_text(struct report *report) {
 }
 
 static void print_seconds(struct print *out, const char *name, uint64_t ms) {
-    print_text(out, name);
-    print_decimal(out, ms / 1000);
-    print_text(out, ".");
-    print_bytes(out, &"0123456789"[ms / 100 % 10], 1);
-    print_text(out, " s");
+    print_format(out, "%s%lu.%lu s", name, ms / 1000, ms / 100 % 10);
 }
 
 static void print_size(struct print *out, const char *name, uint64_t bytes) {
@@ -218,8 +204,7 @@ static void print_process(struct report *report) {
     print_seconds(out, "process: elapsed ", all->elapsed_ms);
     print_seconds(out, ", user ", all->user_ms);
     print_seconds(out, ", system ", all->system_ms);
-    print_text(out, ", faults ");
-    print_decimal(out, all->minor_faults + all->major_faults);
+    print_format(out, ", faults %lu", all->minor_faults + all->major_faults);
     print_size(out, ", rss ", all->rss_bytes);
     print_size(out, " (peak ", all->rss_peak_bytes);
     print_size(out, "), commit ", all->held_bytes);
@@ -231,12 +216,9 @@ static void print_process(struct report *report) {
 static void print_verdict(struct report *report) {
     struct print *out = &report->out;
     const struct snapshot *all = &report->all;
-    print_text(out, "verdict: ");
-    print_text(out, report_verdict(all->allocations, all->frees));
+    print_format(out, "verdict: %s", report_verdict(all->allocations, all->frees));
     if (all->allocations > all->frees) {
-        print_text(out, ": ");
-        print_decimal(out, all->allocations - all->frees);
-        print_text(out, " blocks");
+        print_format(out, ": %lu blocks", all->allocations - all->frees);
     }
     report_end_line(report);
 }

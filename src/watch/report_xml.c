@@ -2,11 +2,7 @@
 #include "watch/report.h"
 
 static void print_attribute(struct print *out, const char *name, uint64_t value) {
-    print_text(out, " ");
-    print_text(out, name);
-    print_text(out, "=\"");
-    print_decimal(out, value);
-    print_text(out, "\"");
+    print_format(out, " %s=\"%lu\"", name, value);
 }
 
 static void print_line(struct report *report, const char *text) {
@@ -27,13 +23,9 @@ static void print_class(struct report *report, const struct class_snapshot *clas
 
 static void print_heap(struct report *report, const struct heap_row *row) {
     struct print *out = &report->out;
-    print_text(out, "<heap kind=\"");
-    print_text(out, row->kind);
-    print_text(out, "\" name=\"");
+    print_format(out, "<heap kind=\"%s\" name=\"", row->kind);
     report_print_name(out, row->name);
-    print_text(out, "\" address=\"");
-    print_hexadecimal(out, row->address);
-    print_text(out, "\"");
+    print_format(out, "\" address=\"%#lx\"", row->address);
     for (unsigned i = 0; i < HEAP_FIGURE_COUNT; i++) {
         print_attribute(out, figure_at(HEAP_FIGURES + i).name, report_heap_values(row)[i]);
     }
@@ -42,26 +34,21 @@ static void print_heap(struct report *report, const struct heap_row *row) {
 
 /* What tools that know glibc's look for. */
 static void print_system(struct report *report) {
-    print_text(&report->out, "<system type=\"current\"");
-    print_attribute(&report->out, "size", report->all.mapped_bytes);
-    print_line(report, "/>");
-    print_text(&report->out, "<system type=\"max\"");
-    print_attribute(&report->out, "size", report->all.held_peak_bytes);
-    print_line(report, "/>");
-    print_text(&report->out, "<threads");
-    print_attribute(&report->out, "count", report->all.threads);
-    print_line(report, "/>");
+    const struct snapshot *all = &report->all;
+    print_format(&report->out,
+                 "<system type=\"current\" size=\"%lu\"/>\n"
+                 "<system type=\"max\" size=\"%lu\"/>\n<threads count=\"%lu\"/>",
+                 all->mapped_bytes, all->held_peak_bytes, all->threads);
+    report_end_line(report);
 }
 
 PRIM_COLD void report_as_xml(struct report *report) {
     print_line(report, "<malloc version=\"primalloc-1\">");
     for (unsigned i = 0; i < FIGURE_COUNT; i++) {
         if (report->is_full || figure_at(i).group != GROUP_CALL) {
-            print_text(&report->out, "<figure name=\"");
-            print_text(&report->out, figure_at(i).name);
-            print_text(&report->out, "\"");
-            print_attribute(&report->out, "value", report_values(&report->all)[i]);
-            print_line(report, "/>");
+            print_format(&report->out, "<figure name=\"%s\" value=\"%lu\"/>", figure_at(i).name,
+                         report_values(&report->all)[i]);
+            report_end_line(report);
         }
     }
     print_line(report, "<classes>");

@@ -237,11 +237,6 @@ PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *c
     take_process(snapshot);
 }
 
-static void print_pair(struct print *out, const char *name, uint64_t value) {
-    print_text(out, name);
-    print_decimal(out, value);
-}
-
 PRIM_COLD void snapshot_print_calls(struct print *out) {
     uint64_t allocations = 0;
     uint64_t frees = 0;
@@ -250,12 +245,9 @@ PRIM_COLD void snapshot_print_calls(struct print *out) {
         allocations += calls.allocations;
         frees += calls.frees;
     }
-    print_pair(out, "primalloc pid=", process_id());
-    print_text(out, " program=");
-    print_text(out, process_program_name());
-    print_pair(out, " allocations=", allocations);
-    print_pair(out, " frees=", frees);
-    print_pair(out, " reallocations=", call_counts_reallocations());
-    print_pair(out, " foreign=", foreign_count());
-    print_text(out, "\n");
+    print_format(out,
+                 "primalloc pid=%u program=%s allocations=%lu frees=%lu reallocations=%lu "
+                 "foreign=%lu\n",
+                 process_id(), process_program_name(), allocations, frees,
+                 call_counts_reallocations(), foreign_count());
 }

@@ -48,6 +48,17 @@ static void test_pieces_follow_each_other(void **state) {
     assert_memory_equal(text, expected, out.length);
 }
 
+static void test_formats(void **state) {
+    (void)state;
+    static const char expected[] = "ab, 4294967295 and 18446744073709551615 at 0x0 to 0xff;";
+    char text[64];
+    struct print out = print_to(text, sizeof text);
+    print_format(&out, "%s%s, %u and %lu at %#lx to %#lx%s", "ab", "", UINT32_MAX, UINT64_MAX,
+                 (uint64_t)0, (uint64_t)255, ";");
+    assert_int_equal(out.length, strlen(expected));
+    assert_memory_equal(text, expected, out.length);
+}
+
 /* Whatever the room, what fits is kept and nothing is written behind it. */
 static void test_full_buffer(void **state) {
     (void)state;
@@ -69,6 +80,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_pieces_follow_each_other),
+        cmocka_unit_test(test_formats),
         cmocka_unit_test(test_full_buffer),
     };
     return cmocka_run_group_tests_name("print", tests, NULL, NULL);
