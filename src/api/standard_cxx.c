@@ -115,54 +115,107 @@ FALLBACK(new_array_medium, new_array_slow, new_any, CALL_NEW_ARRAY)
 FALLBACK(nothrow_medium, nothrow_slow, nothrow_any, CALL_NEW)
 FALLBACK(nothrow_array_medium, nothrow_array_slow, nothrow_any, CALL_NEW_ARRAY)
 
-#define OPERATOR(type, name, parameters, call) \
-    PRIM_EXPORT type name parameters;          \
-    type name parameters {                     \
-        call;                                  \
-    }
-
-OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, new_medium, new_slow))
-OPERATOR(void *, _Znam, (size_t size), return allocate_or(size, new_array_medium, new_array_slow))
-OPERATOR(void *, _ZnwmRKSt9nothrow_t, (size_t size, const void *nothrow), (void)nothrow;
-         return allocate_or(size, nothrow_medium, nothrow_slow))
-OPERATOR(void *, _ZnamRKSt9nothrow_t, (size_t size, const void *nothrow), (void)nothrow;
-         return allocate_or(size, nothrow_array_medium, nothrow_array_slow))
+/* The operators. Each is weak: programs that are linked with the archive may have their own. */
+#define OPERATOR(type, name, parameters, ...) \
+    static type name##_entry parameters {     \
+        __VA_ARGS__;                          \
+    }                                         \
+    WEAK_NAME(name)
+#define WEAK_NAME(name) \
+    PRIM_EXPORT __typeof__(name##_entry) name PRIM_ALIAS(name##_entry) __attribute__((weak));
 
 #define CALLER __builtin_return_address(0)
+#define DELETE(call, stated_size, alignment)                               \
+    if (!release_to_cache(block)) {                                        \
+        front_release(block, stated_size, alignment, CALL_##call, CALLER); \
+    }
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, new_medium, new_slow))
 OPERATOR(void *, _ZnwmSt11align_val_t, (size_t size, size_t alignment),
          return new_any(size, alignment, CALL_NEW, CALLER))
-OPERATOR(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment),
-         return new_any(size, alignment, CALL_NEW_ARRAY, CALLER))
-OPERATOR(void *, _ZnwmSt11align_val_tRKSt9nothrow_t,
-         (size_t size, size_t alignment, const void *nothrow), (void)nothrow;
-         return nothrow_any(size, alignment, CALL_NEW, CALLER))
-OPERATOR(void *, _ZnamSt11align_val_tRKSt9nothrow_t,
-         (size_t size, size_t alignment, const void *nothrow), (void)nothrow;
-         return nothrow_any(size, alignment, CALL_NEW_ARRAY, CALLER))
+OPERATOR(void, _ZdlPv, (void *block), DELETE(DELETE, SIZE_NOT_STATED, 0))
+OPERATOR(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment),
+         DELETE(DELETE, SIZE_NOT_STATED, alignment))
+
+/* All others by default call one that a program may have replaced [new.delete]: new[] calls new,
+ * sized delete calls delete. Whether it has, each of them finds out in its first call; if it has
+ * not, each does from then on by itself what its default would come to, and is seen to be what it
+ * is by those who watch. (No atomics: whoever is first writes the same.) */
+static bool are_replaced(void);
+
+#define DERIVED(type, name, parameters, arguments, by_default, ...)    \
+    static type name##_ours parameters {                               \
+        __VA_ARGS__;                                                   \
+    }                                                                  \
+    static PRIM_COLD type name##_default parameters {                  \
+        by_default;                                                    \
+    }                                                                  \
+    static type name##_first parameters;                               \
+    static type(*name##_chosen) parameters = name##_first;             \
+    static PRIM_COLD type name##_first parameters {                    \
+        name##_chosen = are_replaced() ? name##_default : name##_ours; \
+        return name##_chosen arguments;                                \
+    }                                                                  \
+    OPERATOR(type, name, parameters, return name##_chosen arguments)
+
+DERIVED(void *, _Znam, (size_t size), (size), return _Znwm(size),
+        return allocate_or(size, new_array_medium, new_array_slow))
+DERIVED(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment), (size, alignment),
+        return _ZnwmSt11align_val_t(size, alignment),
+        return new_any(size, alignment, CALL_NEW_ARRAY, CALLER))
+
+/* The nothrow forms by default catch what the others throw, which C cannot: the C++ library's do.
+ * In a static program there is none behind us, and what the program's operator throws goes on. */
+typedef void *plain_nothrow(size_t size, const void *nothrow);
+#define PLAIN_NOTHROW(name, other, medium, slow)                                \
+    DERIVED(void *, name, (size_t size, const void *nothrow), (size, nothrow),  \
+            plain_nothrow *library = (plain_nothrow *)symbol(RTLD_NEXT, #name); \
+            return library ? library(size, nothrow) : other(size),              \
+                   return allocate_or(size, medium, slow))
+#define ALIGNED_NOTHROW(name, other, call)                                               \
+    DERIVED(void *, name, (size_t size, size_t alignment, const void *nothrow),          \
+            (size, alignment, nothrow),                                                  \
+            nothrow_operator *library = (nothrow_operator *)symbol(RTLD_NEXT, #name);    \
+            return library ? library(size, alignment, nothrow) : other(size, alignment), \
+                   return nothrow_any(size, alignment, call, CALLER))
+PLAIN_NOTHROW(_ZnwmRKSt9nothrow_t, _Znwm, nothrow_medium, nothrow_slow)
+PLAIN_NOTHROW(_ZnamRKSt9nothrow_t, _Znam, nothrow_array_medium, nothrow_array_slow)
+ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t, _ZnwmSt11align_val_t, CALL_NEW)
+ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, _ZnamSt11align_val_t, CALL_NEW_ARRAY)
 
 /* What delete knows besides the address, it need not say, for the address knows: it is for those
  * who watch. */
-#define DELETE(name, parameters, call, stated_size, alignment)                 \
-    OPERATOR(                                                                  \
-        void, name, parameters, if (!release_to_cache(block)) {                \
-            front_release(block, stated_size, alignment, CALL_##call, CALLER); \
-        })
+DERIVED(void, _ZdaPv, (void *block), (block), _ZdlPv(block),
+        DELETE(DELETE_ARRAY, SIZE_NOT_STATED, 0))
+DERIVED(void, _ZdlPvm, (void *block, size_t size), (block, size), _ZdlPv(block),
+        DELETE(DELETE, size, 0))
+DERIVED(void, _ZdaPvm, (void *block, size_t size), (block, size), _ZdaPv(block),
+        DELETE(DELETE_ARRAY, size, 0))
+DERIVED(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment), (block, alignment),
+        _ZdlPvSt11align_val_t(block, alignment), DELETE(DELETE_ARRAY, SIZE_NOT_STATED, alignment))
+DERIVED(void, _ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment),
+        (block, size, alignment), _ZdlPvSt11align_val_t(block, alignment),
+        DELETE(DELETE, size, alignment))
+DERIVED(void, _ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment),
+        (block, size, alignment), _ZdaPvSt11align_val_t(block, alignment),
+        DELETE(DELETE_ARRAY, size, alignment))
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-DELETE(_ZdlPv, (void *block), DELETE, SIZE_NOT_STATED, 0)
-DELETE(_ZdaPv, (void *block), DELETE_ARRAY, SIZE_NOT_STATED, 0)
-DELETE(_ZdlPvm, (void *block, size_t size), DELETE, size, 0)
-DELETE(_ZdaPvm, (void *block, size_t size), DELETE_ARRAY, size, 0)
-DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), DELETE, SIZE_NOT_STATED, alignment)
-DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), DELETE_ARRAY, SIZE_NOT_STATED,
-       alignment)
-DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE, size,
-       alignment)
-DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ARRAY, size,
-       alignment)
+/* The nothrow forms are called when a constructor throws: there a jump costs nothing. */
+OPERATOR(void, _ZdlPvRKSt9nothrow_t, (void *block, const void *nothrow), _ZdlPv(block))
+OPERATOR(void, _ZdaPvRKSt9nothrow_t, (void *block, const void *nothrow), _ZdaPv(block))
+OPERATOR(void, _ZdlPvSt11align_val_tRKSt9nothrow_t,
+         (void *block, size_t alignment, const void *nothrow),
+         _ZdlPvSt11align_val_t(block, alignment))
+OPERATOR(void, _ZdaPvSt11align_val_tRKSt9nothrow_t,
+         (void *block, size_t alignment, const void *nothrow),
+         _ZdaPvSt11align_val_t(block, alignment))
 
-/* The nothrow forms do the same; what is handed over last they do not look at. */
-ALIAS(_ZdlPvRKSt9nothrow_t, _ZdlPv)
-ALIAS(_ZdaPvRKSt9nothrow_t, _ZdaPv)
-ALIAS(_ZdlPvSt11align_val_tRKSt9nothrow_t, _ZdlPvSt11align_val_t)
-ALIAS(_ZdaPvSt11align_val_tRKSt9nothrow_t, _ZdaPvSt11align_val_t)
+/* By these names the program's own operators are seen, if it has any. */
+static PRIM_COLD bool are_replaced(void) {
+    return _Znwm != _Znwm_entry || _ZdlPv != _ZdlPv_entry || _Znam != _Znam_entry ||
+           _ZdaPv != _ZdaPv_entry || _ZnwmSt11align_val_t != _ZnwmSt11align_val_t_entry ||
+           _ZdlPvSt11align_val_t != _ZdlPvSt11align_val_t_entry ||
+           _ZnamSt11align_val_t != _ZnamSt11align_val_t_entry ||
+           _ZdaPvSt11align_val_t != _ZdaPvSt11align_val_t_entry;
+}

@@ -52,18 +52,19 @@ def harness(library, tmp_path) -> Harness:
 
 @pytest.fixture(scope="session")
 def fixtures(tmp_path_factory):
-    """Builds a C file of fixtures/ on first use: fixtures("name.c", "-shared") -> path."""
+    """Builds a file of fixtures/ on first use: fixtures("name.c", "-shared") -> path."""
     directory = tmp_path_factory.mktemp("fixtures")
     source_directory = pathlib.Path(__file__).parent / "fixtures"
 
     def build(source: str, *options: str, output: str | None = None) -> pathlib.Path:
         shared = "-shared" in options
-        name = output or source.removesuffix(".c") + (".so" if shared else "")
+        name = output or pathlib.Path(source).stem + (".so" if shared else "")
         target = directory / name
         if not target.exists():
-            command = ["gcc", "-std=gnu11", "-O1", "-g", "-fno-builtin", "-D_GNU_SOURCE", "-fPIC",
-                       "-Wall", "-o", str(target), str(source_directory / source), *options,
-                       "-ldl", "-pthread"]
+            compiler = ["g++", "-std=c++17"] if source.endswith(".cc") else ["gcc", "-std=gnu11"]
+            command = [*compiler, "-O1", "-g", "-fno-builtin", "-D_GNU_SOURCE", "-fPIC", "-Wall",
+                       "-o", str(target), str(source_directory / source), *options, "-ldl",
+                       "-pthread"]
             subprocess.run(command, check=True, timeout=60)
         return target
 

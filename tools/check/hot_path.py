@@ -24,7 +24,7 @@ from house.tree import Tree
 GOLDEN = "tests/golden/hot_path.json"
 DRIVER = "tools/check/hot_path_driver.c"
 LIBRARY = "lib/libprimalloc.so"
-ENTRIES = ["malloc", "free", "_Znwm", "_ZdlPvm"]
+ENTRIES = ["malloc", "free", "_Znwm", "_ZdlPv"]
 PAIRS = 1000
 # The most that a pair may take, by its size in bytes.
 LIMITS = [(1024, 28), (32 * 1024, 45), (256 * 1024, 60)]

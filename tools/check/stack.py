@@ -15,7 +15,7 @@ from pathlib import Path
 from house.report import Outcome
 
 BYTES_MOST = 4096
-ROOTS = ["malloc", "free", "realloc", "calloc", "memalign", "_Znwm", "_ZdlPvm"]
+ROOTS = ["malloc", "free", "realloc", "calloc", "memalign", "_Znwm", "_ZdlPv"]
 FLAVOURS = {"release": [], "checked": ["-DPRIM_CHECKED=1"]}
 OPTIONS = ["-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec",
            "-fexceptions", "-fno-builtin-malloc", "-fno-builtin-calloc", "-fno-builtin-realloc",

@@ -19,6 +19,7 @@ void *malloc(unsigned long n) {
 }
 void free(void *block) { *(void **)block = head; head = block; }
 void *_Znwm(unsigned long n) { return malloc(n); }
+void _ZdlPv(void *block) { free(block); }
 void _ZdlPvm(void *block, unsigned long n) { free(block); }
 """
 SLOW = 'for (volatile int i = 0; i < 9; i++) {}'
