@@ -120,8 +120,6 @@ FALLBACK(nothrow_array_medium, nothrow_array_slow, nothrow_any, CALL_NEW_ARRAY)
     static type name##_entry parameters {     \
         __VA_ARGS__;                          \
     }                                         \
-    WEAK_NAME(name)
-#define WEAK_NAME(name) \
     PRIM_EXPORT __typeof__(name##_entry) name PRIM_ALIAS(name##_entry) __attribute__((weak));
 
 #define CALLER __builtin_return_address(0)
@@ -141,7 +139,8 @@ OPERATOR(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment),
 /* All others by default call one that a program may have replaced [new.delete]: new[] calls new,
  * sized delete calls delete. Whether it has, each of them finds out in its first call; if it has
  * not, each does from then on by itself what its default would come to, and is seen to be what it
- * is by those who watch. (No atomics: whoever is first writes the same.) */
+ * is by those who watch. (Read without an order, as an atomic load would be an instruction more: a
+ * word in one piece, and whoever comes first writes the same.) */
 static bool are_replaced(void);
 
 #define DERIVED(type, name, parameters, arguments, by_default, ...)    \
