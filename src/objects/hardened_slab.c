@@ -27,8 +27,6 @@ enum {
 
 static PRIM_FAR struct hardened_set sets[SHARD_COUNT][CLASS_COUNT + 1];
 
-PRIM_FAR _Atomic(struct hardened_states *) hardened_states[CHUNK_COUNT];
-
 struct hardened_set *hardened_set_here(unsigned object_class) {
     return &sets[thread_cache_shard() % SHARD_COUNT][object_class];
 }
@@ -41,15 +39,16 @@ bool hardened_set_may_keep(const struct hardened_set *set, size_t bytes) {
 /* What most programs never touch of it costs address space only. */
 static PRIM_COLD bool make_states(uintptr_t chunk) {
     struct hardened_states *expected = NULL;
-    if (load_relaxed(&hardened_states[chunk])) {
+    if (load_relaxed(&span_table->states[chunk])) {
         return true;
     }
-    struct hardened_states *fresh = memory_map(sizeof *fresh);
+    bool is_writable = span_commit_entry(&span_table->states[chunk]);
+    struct hardened_states *fresh = is_writable ? memory_map(sizeof *fresh) : NULL;
     if (fresh) {
         memory_advise_huge(fresh, sizeof *fresh, false);
         memory_name(fresh, sizeof *fresh, "primalloc states");
         /* order pair: hardened states */
-        if (!compare_exchange_release(&hardened_states[chunk], &expected, fresh)) {
+        if (!compare_exchange_release(&span_table->states[chunk], &expected, fresh)) {
             memory_unmap(fresh, sizeof *fresh);
         }
     }

@@ -49,24 +49,21 @@ struct hardened_set {
     size_t kept_bytes;             /* (lock: HARDENED) of kept slabs and blocks in magazines */
 };
 
+/* One for each 256 MiB of address space that have such slabs: span_table. */
 struct hardened_states {
     _Atomic uint8_t classes[((size_t)1 << CHUNK_SHIFT) / HARDENED_UNIT]; /* (atomic: state) */
 };
-
-/* One for each 256 MiB of address space that have such slabs. */
-extern PRIM_HIDDEN _Atomic(struct hardened_states *)
-    hardened_states[CHUNK_COUNT]; /* (atomic: hardened states) */
 
 /* The byte of the block that begins at any address; NULL where none may. An address turned by four
  * bits tells all at once: one that is no multiple of HARDENED_UNIT is too great. */
 PRIM_INLINE _Atomic uint8_t *hardened_state_of(const void *pointer) {
     enum { SHIFT = 4, UNIT_BITS = CHUNK_SHIFT - SHIFT };
     uintptr_t turned = (uintptr_t)pointer >> SHIFT | (uintptr_t)pointer << (64 - SHIFT);
-    if (PRIM_UNLIKELY(turned >> UNIT_BITS >= CHUNK_COUNT)) {
+    if (PRIM_UNLIKELY(turned >> UNIT_BITS >= span_chunk_count)) {
         return NULL;
     }
     struct hardened_states *states =
-        load_acquire(&hardened_states[turned >> UNIT_BITS]); /* order pair: hardened states */
+        load_acquire(&span_table->states[turned >> UNIT_BITS]); /* order pair: hardened states */
     return PRIM_LIKELY(states != NULL) ? &states->classes[turned % ((uintptr_t)1 << UNIT_BITS)]
                                        : NULL;
 }
@@ -74,7 +71,7 @@ PRIM_INLINE _Atomic uint8_t *hardened_state_of(const void *pointer) {
 /* The same of a block of such a slab. */
 PRIM_INLINE _Atomic uint8_t *hardened_state_here(const void *block) {
     struct hardened_states *states =
-        load_relaxed(&hardened_states[(uintptr_t)block >> CHUNK_SHIFT]);
+        load_relaxed(&span_table->states[(uintptr_t)block >> CHUNK_SHIFT]);
     uintptr_t offset = (uintptr_t)block % ((uintptr_t)1 << CHUNK_SHIFT);
     return &states->classes[offset / HARDENED_UNIT];
 }

@@ -49,6 +49,7 @@ void heap_initialise(void) {
         thread_cache_initialise();
         heap_read_options();
         address_map_initialise();
+        span_initialise();
         store_release(&heap_is_ready, true); /* order pair: ready */
     }
     lock_release(&heap_lock, LOCK_HEAP);

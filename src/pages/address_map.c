@@ -4,17 +4,12 @@
 #include "base/bits.h"
 #include "os/memory.h"
 
-enum { PIECE_SHIFT = 21 }; /* 2 MiB of map are made writable at once: 32 GiB of heap */
-
 #define MAP_SIZE ((size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT))
-#define PIECE_COUNT (MAP_SIZE >> PIECE_SHIFT)
 
 static _Atomic uint8_t no_map[1]; /* the only byte while there is no map: "not ours" */
 
 _Atomic uint8_t *address_map_bytes = no_map;
 uintptr_t address_map_mask;
-
-static uint64_t pieces_covered[PIECE_COUNT / 64]; /* (lock: PAGE_HEAP) one bit a piece */
 
 void address_map_initialise(void) {
     void *bytes = memory_reserve(MAP_SIZE);
@@ -50,18 +45,9 @@ bool address_map_cover(uintptr_t address, size_t size) {
     if (address_map_mask == 0) {
         return true;
     }
-    char *bytes = (char *)address_map_bytes;
-    size_t first = (address >> SLICE_SHIFT) >> PIECE_SHIFT;
-    size_t last = ((address + size - 1) >> SLICE_SHIFT) >> PIECE_SHIFT;
-    for (size_t piece = first; piece <= last; piece++) {
-        uint64_t bit = (uint64_t)1 << (piece % 64);
-        if (pieces_covered[piece / 64] & bit) {
-            continue;
-        }
-        if (!memory_commit(bytes + (piece << PIECE_SHIFT), (size_t)1 << PIECE_SHIFT)) {
-            return false;
-        }
-        pieces_covered[piece / 64] |= bit;
-    }
-    return true;
+    size_t page = memory_page_size();
+    uintptr_t map = (uintptr_t)address_map_bytes;
+    uintptr_t start = bits_round_down(map + (address >> SLICE_SHIFT), page);
+    uintptr_t end = bits_round_up(map + ((address + size - 1) >> SLICE_SHIFT) + 1, page);
+    return memory_commit((void *)start, end - start);
 }

@@ -4,7 +4,7 @@
  * foreign, free, the inside of a large block, or not set up yet. free() asks it first, for every
  * pointer, so the map is flat: 2^(47-14) bytes = 8 GiB of address space, of which only the pages
  * that describe our heap are ever resident (4 KiB for each 64 MiB of heap). It is reserved
- * read-only, which no overcommit policy charges, and made writable in pieces of 2 MiB.
+ * read-only, which no overcommit policy charges, and made writable where the heap comes to lie.
  *
  * Where that reservation fails (ulimit -v), the mask stays 0: then every index is 0, every byte
  * reads 0, and each free takes the slow door, which asks the span descriptors instead.
@@ -31,8 +31,7 @@ PRIM_INLINE unsigned address_map_class(const void *address) {
 /* Reserves the map; called once, at initialisation. */
 void address_map_initialise(void);
 
-/* Makes the bytes for a new piece of heap writable; false when the system has no memory. Called
- * with the page heap's lock held. */
+/* Makes the bytes for a piece of address space writable; false when the system has no memory. */
 bool address_map_cover(uintptr_t address, size_t size);
 
 /* How many bytes of the map of this range hold physical pages, in whole pages. */

@@ -226,7 +226,7 @@ static PRIM_COLD bool extend_heap(size_t slice_count) {
         return false;
     }
     if (growth.start + growth.size > (uintptr_t)1 << PRIM_ADDRESS_BITS ||
-        !span_cover(growth.start, growth.size) || !address_map_cover(growth.start, growth.size)) {
+        !span_cover(growth.start, growth.size)) {
         memory_unmap((void *)growth.start, growth.size);
         return false;
     }
@@ -384,8 +384,8 @@ struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsign
 
 PRIM_COLD struct span *page_heap_lend(uintptr_t address, size_t size) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    bool is_covered = span_cover(address, size) && address_map_cover(address, size);
-    struct span *span = is_covered ? span_create(address, size / SLICE_SIZE, SPAN_BUSY) : NULL;
+    struct span *span =
+        span_cover(address, size) ? span_create(address, size / SLICE_SIZE, SPAN_BUSY) : NULL;
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     return span;
 }

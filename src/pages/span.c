@@ -6,7 +6,8 @@
 #include "os/memory.h"
 #include "pages/metadata.h"
 
-PRIM_FAR _Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT];
+struct span_table *span_table;
+uintptr_t span_chunk_count;
 
 static _Atomic(struct span_chunk *) newest_chunk; /* (atomic: chunk list) */
 
@@ -15,14 +16,28 @@ PRIM_COLD unsigned span_class_unmapped(const void *pointer) {
     return slice ? slice->object_class : 0;
 }
 
+void span_initialise(void) {
+    span_table = memory_reserve(sizeof *span_table);
+    span_chunk_count = span_table ? CHUNK_COUNT : 0;
+}
+
+bool span_commit_entry(void *entry) {
+    size_t page = memory_page_size();
+    return memory_commit((void *)bits_round_down((uintptr_t)entry, page), page);
+}
+
 bool span_cover(uintptr_t address, size_t size) {
     for (uintptr_t chunk = address >> CHUNK_SHIFT; chunk <= (address + size - 1) >> CHUNK_SHIFT;
          chunk++) {
-        if (chunk >= CHUNK_COUNT) {
+        if (chunk >= span_chunk_count) {
             return false;
         }
-        if (load_relaxed(&span_chunks[chunk])) {
+        if (load_relaxed(&span_table->chunks[chunk])) {
             continue;
+        }
+        if (!address_map_cover(chunk << CHUNK_SHIFT, 1 << CHUNK_SHIFT) ||
+            !span_commit_entry(&span_table->chunks[chunk])) {
+            return false;
         }
         struct span_chunk *fresh = metadata_allocate(sizeof *fresh, PRIM_CACHE_LINE);
         if (!fresh) {
@@ -30,8 +45,8 @@ bool span_cover(uintptr_t address, size_t size) {
         }
         fresh->number = chunk;
         fresh->next = load_relaxed(&newest_chunk);
-        store_release(&newest_chunk, fresh);       /* order pair: chunk list */
-        store_release(&span_chunks[chunk], fresh); /* order pair: chunk */
+        store_release(&newest_chunk, fresh);              /* order pair: chunk list */
+        store_release(&span_table->chunks[chunk], fresh); /* order pair: chunk */
     }
     return true;
 }

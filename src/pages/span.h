@@ -104,18 +104,31 @@ struct span_chunk {
     _Atomic uint64_t cuts[CHUNK_SLICES / 64]; /* (atomic: bits of the slices' owners) mapping.h */
     _Atomic uint64_t marks[MARK_COUNT][CHUNK_HUGE / 64]; /* (atomic: hints about each 2 MiB) */
     struct span_chunk *next;                             /* (const) the one that came before */
-    size_t number;                                       /* (const) its place in span_chunks */
+    size_t number;                                       /* (const) its place in the table */
 };
 
-extern PRIM_HIDDEN _Atomic(struct span_chunk *) span_chunks[CHUNK_COUNT]; /* (atomic: chunk) */
+/* What is known of each 256 MiB of address space. Reserved read-only like the address map, a page
+ * is made writable when the heap reaches what it describes: a variable of this size would count
+ * as the process's data and be locked with it, and collectors would look for pointers in it. */
+struct span_table {
+    _Atomic(struct span_chunk *) chunks[CHUNK_COUNT];      /* (atomic: chunk) */
+    _Atomic(struct hardened_states *) states[CHUNK_COUNT]; /* (atomic: hardened states) */
+};
+
+/* Both (const after initialisation), as the address map is: */
+extern PRIM_HIDDEN struct span_table *span_table;
+extern PRIM_HIDDEN uintptr_t span_chunk_count; /* CHUNK_COUNT, or 0 without a table */
+
+/* Reserves the table; called once, at initialisation. */
+void span_initialise(void);
 
 /* The descriptor of the slice that holds address, or NULL where the heap never was. */
 PRIM_INLINE struct span *span_of_slice(uintptr_t address) {
     uintptr_t chunk = address >> CHUNK_SHIFT;
-    if (PRIM_UNLIKELY(chunk >= CHUNK_COUNT)) {
+    if (PRIM_UNLIKELY(chunk >= span_chunk_count)) {
         return NULL;
     }
-    struct span_chunk *found = load_acquire(&span_chunks[chunk]); /* order pair: chunk */
+    struct span_chunk *found = load_acquire(&span_table->chunks[chunk]); /* order pair: chunk */
     if (PRIM_UNLIKELY(!found)) {
         return NULL;
     }
@@ -124,7 +137,7 @@ PRIM_INLINE struct span *span_of_slice(uintptr_t address) {
 
 /* The word that holds the bit of a slice of the heap: mapping.h knows what it means. */
 PRIM_INLINE _Atomic uint64_t *span_cut_bits(uintptr_t address) {
-    struct span_chunk *chunk = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
+    struct span_chunk *chunk = load_relaxed(&span_table->chunks[address >> CHUNK_SHIFT]);
     return &chunk->cuts[((address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)) / 64];
 }
 
@@ -133,7 +146,7 @@ PRIM_INLINE uint64_t span_mark_bit(uintptr_t address) {
 }
 
 PRIM_INLINE _Atomic uint64_t *span_mark_word(uintptr_t address, enum span_mark mark) {
-    struct span_chunk *chunk = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
+    struct span_chunk *chunk = load_relaxed(&span_table->chunks[address >> CHUNK_SHIFT]);
     return &chunk->marks[mark][((address >> HUGE_SHIFT) & (CHUNK_HUGE - 1)) / 64];
 }
 
@@ -144,7 +157,7 @@ PRIM_INLINE bool span_has_mark(uintptr_t address, enum span_mark mark) {
 
 /* The descriptor of a slice of the heap. */
 PRIM_INLINE struct span *span_of_heap_slice(uintptr_t address) {
-    struct span_chunk *chunk = load_relaxed(&span_chunks[address >> CHUNK_SHIFT]);
+    struct span_chunk *chunk = load_relaxed(&span_table->chunks[address >> CHUNK_SHIFT]);
     return &chunk->slots[(address >> SLICE_SHIFT) & (CHUNK_SLICES - 1)].span;
 }
 
@@ -201,9 +214,12 @@ PRIM_INLINE void span_unlink(struct span **list, struct span *span) {
     }
 }
 
-/* Makes descriptors for new address space; false when the system has no memory for them. Called
- * with the page heap's lock held. */
+/* Makes descriptors for new address space, and the address map's bytes for it writable; false when
+ * the system has no memory for them. Called with the page heap's lock held. */
 bool span_cover(uintptr_t address, size_t size);
+
+/* Makes an entry of the table writable. */
+bool span_commit_entry(void *entry);
 
 /* How many bytes of the descriptors, and of the address map beside them, hold physical pages. */
 size_t span_resident_bytes(void);
