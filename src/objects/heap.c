@@ -6,8 +6,10 @@
 #include "objects/maintenance.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
+#include "objects/thread_sampler.h"
 #include "objects/threshold.h"
 #include "objects/watcher.h"
+#include "os/alone.h"
 #include "os/confined.h"
 #include "os/lock.h"
 #include "os/process.h"
@@ -56,8 +58,11 @@ void heap_initialise(void) {
     thread_cache_leave();
 }
 
-void heap_fork_prepare(void) {
-    thread_cache_nest();
+/* Whether the process had other threads when fork began: else nobody can hold a lock, and the pages
+ * that locks lie in need not be written, which costs parent and child a copy of each. */
+static _Atomic bool is_held; /* (atomic: hint) of several forks at once all say the same */
+
+static void hold_all(void) {
     purge_fork_prepare();
     lock_acquire_unranked(&heap_lock);
     watcher_fork_prepare();
@@ -70,7 +75,7 @@ void heap_fork_prepare(void) {
     metadata_fork_prepare();
 }
 
-void heap_fork_parent(void) {
+static void release_all(void) {
     metadata_fork_parent();
     lock_release_unranked(&page_heap.lock);
     recycle_fork_parent();
@@ -81,10 +86,9 @@ void heap_fork_parent(void) {
     watcher_fork_parent();
     lock_release_unranked(&heap_lock);
     purge_fork_parent();
-    thread_cache_leave();
 }
 
-void heap_fork_child(void) {
+static void reset_all(void) {
     metadata_fork_child();
     lock_reset(&page_heap.lock);
     recycle_fork_child();
@@ -95,6 +99,29 @@ void heap_fork_child(void) {
     watcher_fork_child();
     lock_reset(&heap_lock);
     purge_fork_child();
+}
+
+void heap_fork_prepare(void) {
+    thread_cache_nest();
+    store_relaxed(&is_held, !process_is_alone());
+    if (load_relaxed(&is_held)) {
+        hold_all();
+    }
+}
+
+void heap_fork_parent(void) {
+    if (load_relaxed(&is_held)) {
+        release_all();
+    }
+    thread_sampler_fork_parent();
+    thread_cache_leave();
+}
+
+void heap_fork_child(void) {
+    if (load_relaxed(&is_held)) {
+        reset_all();
+    }
+    thread_sampler_fork_child(thread_cache_own());
     maintenance_fork_child();
     thread_cache_leave();
 }

@@ -327,5 +327,7 @@ void sampler_stop(struct sampler_user *user) {
 }
 
 void sampler_fork_child(void) {
-    sampling_budget_give(&budget);
+    if (load_relaxed(&budget.is_taken)) { /* else its page need not be copied */
+        sampling_budget_give(&budget);
+    }
 }

@@ -450,7 +450,6 @@ void thread_cache_fork_prepare(void) {
 
 void thread_cache_fork_parent(void) {
     lock_release_unranked(&caches.lock);
-    thread_sampler_fork_parent();
 }
 
 /* The other threads are gone, perhaps in the middle of a push: what their caches held cannot be
@@ -464,5 +463,4 @@ PRIM_COLD void thread_cache_fork_child(void) {
         list_insert(&caches.active, cache);
         store_relaxed(&caches.count, 1);
     }
-    thread_sampler_fork_child(cache);
 }

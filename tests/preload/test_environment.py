@@ -300,6 +300,13 @@ def resident_kilobytes(harness, environment) -> int:
     return min(measure() for _ in range(20))
 
 
+def test_t58_fork_of_one_thread_writes_few_pages(harness, fixtures, library):
+    """Nobody can hold a lock: none is taken, and the pages that locks lie in are not copied."""
+    program = fixtures("fork_faults.c")
+    expected = harness.run([program], environment=harness.environment()).stdout
+    assert int(harness.run_preloaded([program]).stdout) <= int(expected) + 8
+
+
 def test_t58_small_processes_stay_small(harness, library):
     """T58: what the preload costs a program that does nothing."""
     plain = resident_kilobytes(harness, harness.environment())
