@@ -1,7 +1,8 @@
 // primalloc-new-delete.hpp - C++'s operators new and delete from primalloc, for the whole program.
 //
 // Include it in exactly one source file of a program that holds the prim_ names beside libc's
-// malloc. A program that links libprimalloc.so or libprimalloc.a has these operators already.
+// malloc. A program that links libprimalloc.so or libprimalloc.a has these operators already; one
+// whose C++ library is static may include it all the same: docs/compatibility.md, known limits.
 #ifndef PRIMALLOC_NEW_DELETE_HPP
 #define PRIMALLOC_NEW_DELETE_HPP
 

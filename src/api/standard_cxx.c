@@ -7,39 +7,78 @@
  * library's own nothrow operator, which calls ours inside a try block. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdlib.h>
 
 #include "api/family.h"
 #include "api/standard.h"
+#include "os/process.h"
 
-#pragma weak dlsym /* in a library of its own before glibc 2.34, and absent from static programs */
+/* In a library of their own before glibc 2.34, and absent from static programs. */
+#pragma weak dlsym
+#pragma weak dladdr
+#pragma weak dlclose
 
 typedef void new_handler(void);
+typedef void *object_opener(const char *file, int mode);
 typedef void *nothrow_operator(size_t size, size_t alignment, const void *nothrow);
 
 new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
 void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
+/* What throwing it takes, by the Itanium C++ ABI. */
+void *__cxa_allocate_exception(size_t size) __attribute__((weak));
+void __cxa_throw(void *object, void *type, void (*destroy)(void *)) __attribute__((weak));
+extern char _ZTISt9bad_alloc[] __attribute__((weak));  /* its type */
+extern void *_ZTVSt9bad_alloc[] __attribute__((weak)); /* its functions, behind two words */
+
 static void *symbol(void *handle, const char *name) {
     return &dlsym ? dlsym(handle, name) : NULL;
 }
 
-/* A C++ library that was loaded late is not bound to the weak references: look again. */
-static new_handler *current_handler(void) {
+/* A C++ library that was loaded late is not bound to the weak references, and one that came with a
+ * plugin may be out of the whole program's sight, but not out of the caller's. */
+static void *symbol_for(const void *caller, void *handle, const char *name) {
+    void *found = symbol(handle, name);
+    object_opener *open = (object_opener *)symbol(RTLD_DEFAULT, "dlopen"); /* no linker's warning */
+    Dl_info info;
+    if (!found && open && dladdr(caller, &info)) {
+        void *object = open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+        if (object) {
+            found = dlsym(object, name);
+            dlclose(object); /* which stays, for it called us */
+        }
+    }
+    return found;
+}
+
+static new_handler *current_handler(const void *caller) {
     new_handler *(*get)(void) = _ZSt15get_new_handlerv;
     if (!get) {
-        get = (new_handler * (*)(void)) symbol(RTLD_DEFAULT, "_ZSt15get_new_handlerv");
+        get = (new_handler * (*)(void)) symbol_for(caller, RTLD_DEFAULT, "_ZSt15get_new_handlerv");
     }
     return get ? get() : NULL;
 }
 
-static void throw_bad_alloc(void) {
-    void (*throw)(void) = _ZSt17__throw_bad_allocv;
-    if (!throw) {
-        throw = (void (*)(void))symbol(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv");
+static void *_Znwm_entry(size_t size);
+
+/* A static C++ library has only what the program itself refers to. One that names std::bad_alloc to
+ * catch it has all that throwing takes; what a plugin brought along has an operator that throws. */
+static _Noreturn void throw_bad_alloc(const void *caller) {
+    if (&_ZSt17__throw_bad_allocv) {
+        _ZSt17__throw_bad_allocv();
     }
-    if (throw) {
-        throw();
+    if (&__cxa_throw && &_ZTISt9bad_alloc) {
+        void **object = __cxa_allocate_exception(sizeof *object);
+        *object = &_ZTVSt9bad_alloc[2];
+        __cxa_throw(object, _ZTISt9bad_alloc, NULL); /* nothing to destroy */
     }
+    void *(*library)(size_t) = (void *(*)(size_t))symbol_for(caller, RTLD_NEXT, "_Znwm");
+    if (library && library != _Znwm_entry) {
+        library(SIZE_MAX);
+    }
+    static const char message[] = "primalloc: operator new: out of memory\n";
+    process_write_error(message, sizeof message - 1);
+    abort();
 }
 
 /* One call of an operator new. */
@@ -54,14 +93,12 @@ PRIM_INLINE void *allocate_wanted(const struct wanted *wanted) {
     return front_allocate(wanted->size, wanted->alignment, wanted->call, wanted->caller);
 }
 
-/* Returns NULL only in a program without a C++ library, where nobody could catch. */
 static PRIM_COLD void *new_failed(const struct wanted *wanted) {
     void *block = NULL;
     while (!block) {
-        new_handler *handler = current_handler();
+        new_handler *handler = current_handler(wanted->caller);
         if (!handler) {
-            throw_bad_alloc();
-            return NULL;
+            throw_bad_alloc(wanted->caller);
         }
         handler();
         block = allocate_wanted(wanted);
@@ -79,10 +116,11 @@ static PRIM_NOINLINE void *new_any(size_t size, size_t alignment, enum call call
 /* Without a dynamic C++ library what the handler throws goes through, uncaught. */
 static PRIM_COLD void *nothrow_failed(const struct wanted *wanted) {
     void *block = NULL;
-    new_handler *handler = current_handler();
+    new_handler *handler = current_handler(wanted->caller);
     nothrow_operator *library = NULL;
     if (handler) {
-        library = (nothrow_operator *)symbol(RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
+        library = (nothrow_operator *)symbol_for(wanted->caller, RTLD_NEXT,
+                                                 "_ZnwmSt11align_val_tRKSt9nothrow_t");
     }
     if (library) {
         return library(wanted->size, bits_max(wanted->alignment, 16), "");
@@ -90,7 +128,7 @@ static PRIM_COLD void *nothrow_failed(const struct wanted *wanted) {
     while (!block && handler) {
         handler();
         block = allocate_wanted(wanted);
-        handler = current_handler();
+        handler = current_handler(wanted->caller);
     }
     return block;
 }

@@ -16,13 +16,13 @@ LIBRARIES = re.compile(r"libc\.so\.6|ld-linux.*\.so\.\d+")
 # own. A library built on an old system asks for what is there.
 GIVEN_NEW_VERSIONS = {
     "fstat", "stat", "lstat",
-    "dlsym", "dlvsym", "dladdr", "dlopen", "pthread_key_create", "pthread_setspecific",
+    "dlsym", "dlvsym", "dladdr", "dlopen", "dlclose", "pthread_key_create", "pthread_setspecific",
     "pthread_getspecific", "pthread_create", "pthread_join", "pthread_detach", "pthread_once",
     "pthread_sigmask", "pthread_atfork", "pthread_setname_np", "pthread_kill", "pthread_key_delete",
     "pthread_getattr_np", "pthread_attr_setstacksize",
 }
 # Weak: there only when the program brings them, and looked at before they are used.
-WEAK_ALLOWED = re.compile(r"__gmon_start__|_ITM_\w+|__cxa_\w+|__rseq_\w+|_ZN?St\w+|_ZTISt\w+")
+WEAK_ALLOWED = re.compile(r"__gmon_start__|_ITM_\w+|__cxa_\w+|__rseq_\w+|_ZN?St\w+|_ZT[IV]St\w+")
 
 
 def nm(tree, library, *options):
