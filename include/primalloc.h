@@ -490,7 +490,7 @@ struct prim_heap_counts {
  * Errors: none. */
 void prim_heap_counts(prim_heap_t *heap, struct prim_heap_counts *result);
 
-/* A name for statistics, of which 47 characters are kept. Ignored for NULL.
+/* A name for statistics, of which 47 characters are kept. Ignored if either is NULL.
  * Errors: none. */
 void prim_heap_set_name(prim_heap_t *heap, const char *name);
 

@@ -42,7 +42,7 @@ PRIM_EXPORT void prim_heap_set_limit(prim_heap_t *heap, size_t bytes) {
 }
 
 PRIM_EXPORT void prim_heap_set_name(prim_heap_t *heap, const char *name) {
-    if (heap) {
+    if (heap && name) {
         arena_set_name(arena_from(heap), name);
     }
 }

@@ -288,9 +288,14 @@ static struct span *dirty_fit(size_t slice_count) {
     return span;
 }
 
+/* Address space is never given back: none is taken whose descriptors alone pass the limit, as that
+ * for a far too great alignment would. */
 static struct span *clean_fit(size_t slice_count) {
     struct span *span = search(&page_heap.clean, slice_count);
-    return span || !extend_heap(slice_count) ? span : search(&page_heap.clean, slice_count);
+    size_t described = slice_count * sizeof(struct span) / SLICE_SIZE;
+    return span || !limits_allow(resident_bytes(described)) || !extend_heap(slice_count)
+               ? span
+               : search(&page_heap.clean, slice_count);
 }
 
 /* A span freed of late that is just what is asked for. */

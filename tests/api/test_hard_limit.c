@@ -138,6 +138,20 @@ static void test_threads_share_the_limit(void **state) {
     check_and_free(&head, 0);
 }
 
+/* Descriptors of the address space that they would take pass the limit. */
+static void test_great_alignments_change_nothing(void **state) {
+    (void)state;
+    for (size_t alignment = MIB; alignment != 0; alignment *= 2) {
+        errno = 0;
+        void *block = opaque(aligned_alloc(alignment, 1));
+        CHECK(block != NULL || errno == ENOMEM, "errno is %d", errno);
+        free(block);
+        block = opaque(malloc(MIB));
+        CHECK(block != NULL, "nothing is left after an alignment of %zu", alignment);
+        free(block);
+    }
+}
+
 static void test_fork_at_the_limit(void **state) {
     (void)state;
     struct node *head = NULL;
@@ -165,6 +179,7 @@ int main(void) {
         cmocka_unit_test(test_failed_calls_change_nothing),
         cmocka_unit_test(test_threads_share_the_limit),
         cmocka_unit_test(test_fork_at_the_limit),
+        cmocka_unit_test(test_great_alignments_change_nothing),
     };
     return cmocka_run_group_tests_name("hard limit", tests, NULL, NULL);
 }

@@ -63,6 +63,7 @@ static void test_heaps(void **state) {
     prim_stats_get(&before, sizeof before);
     prim_heap_t *heap = prim_heap_new();
     prim_heap_set_name(heap, "requests <&\"> of a name that is too long to be kept whole");
+    prim_heap_set_name(heap, NULL);
     prim_heap_set_limit(heap, 10 << 20);
     char *small = prim_heap_malloc(heap, 1000);
     void *large = prim_heap_malloc(heap, 1 << 20);
