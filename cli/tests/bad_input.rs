@@ -4,7 +4,7 @@
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use predicates::str::contains;
@@ -22,6 +22,10 @@ fn nothing_recorded() -> String {
     static PATH: LazyLock<PathBuf> =
         LazyLock::new(|| file("none.heap", b"heap profile: 0: 0 [0: 0] @ heapprofile\n"));
     PATH.to_str().unwrap().to_owned()
+}
+
+fn name_of(directory: &Path) -> &str {
+    directory.file_name().unwrap().to_str().unwrap()
 }
 
 /// The tool says one line with both parts and nothing else, and fails.
@@ -80,6 +84,24 @@ fn a_refusal_leaves_no_page_behind() {
     fs::write(&page, "another's").unwrap();
     refuses(&["report", &option, "/no/such/file"], ["/no/such/file", "cannot be read"]);
     assert_eq!(fs::read_to_string(&page).unwrap(), "another's");
+}
+
+#[test]
+fn a_profile_is_not_written_over() {
+    let text = b"heap profile: 0: 0 [0: 0] @ heapprofile\n";
+    let (one, other) = (file("mine.heap", text), file("yours.heap", text));
+    let aside = format!("{}/../{}/mine.heap", FILES.display(), name_of(&FILES));
+    let (one, other) = (one.to_str().unwrap(), other.to_str().unwrap());
+    for path in [one, &aside] {
+        for option in ["--html", "--json", "--collapsed", "--pprof"] {
+            let option = format!("{option}={path}");
+            refuses(&["report", &option, one], [path, "the report is made from it"]);
+            if !option.starts_with("--pprof") {
+                refuses(&["diff", &option, other, one], [path, "the report is made from it"]);
+            }
+        }
+    }
+    assert_eq!(fs::read(one).unwrap(), text);
 }
 
 #[test]

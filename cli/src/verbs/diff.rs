@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::profile_options::{PageArguments, ShownArguments};
-use super::report_files::{check_writable, print, write};
+use super::report_files::{check_apart, print, write};
 use crate::output::profile as output;
 use crate::profile::{Comparison, Series, Stacks};
 
@@ -46,9 +46,10 @@ pub struct DiffArguments {
 }
 
 pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
-    arguments.page.check()?;
+    let sources = [arguments.before.as_path(), &arguments.after];
+    arguments.page.check(&sources)?;
     if let Some(path) = &arguments.collapsed {
-        check_writable(path)?;
+        check_apart(path, &sources)?;
     }
     let before = arguments.shown.open(&arguments.before)?;
     let after = arguments.shown.open(&arguments.after)?;

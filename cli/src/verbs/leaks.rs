@@ -72,7 +72,7 @@ pub struct LeaksArguments {
 }
 
 pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
-    arguments.page.check()?;
+    arguments.page.check(&[])?;
     if let Some(path) = &arguments.keep {
         check_writable(path)?;
     }

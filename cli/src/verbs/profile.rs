@@ -80,7 +80,7 @@ fn budget(text: &str) -> Result<String, String> {
 }
 
 pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
-    arguments.written.check()?;
+    arguments.written.check(&[])?;
     if let Some(path) = &arguments.keep {
         check_writable(path)?;
     }

@@ -14,7 +14,7 @@ use crate::output::Host;
 use crate::output::profile as output;
 use crate::profile::{self, Kind, Profile, Sample, Series, Sites, Stacks, View};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, check_writable, is_standard_output, print, width_of, write,
+    STANDARD_OUTPUT, check_apart, is_standard_output, print, width_of, write,
 };
 
 #[derive(Args)]
@@ -72,11 +72,11 @@ pub struct PageArguments {
 }
 
 impl PageArguments {
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self, sources: &[&Path]) -> Result<()> {
         let files = [&self.html, &self.json].into_iter().flatten();
         files
             .filter(|path| !is_standard_output(Some(path)))
-            .try_for_each(|path| check_writable(path))
+            .try_for_each(|path| check_apart(path, sources))
     }
 
     /// Whether standard output is for JSON alone.
@@ -199,12 +199,12 @@ fn keep(profile: &mut Profile, what: &str, wanted: &str) -> Result<()> {
 }
 
 impl WrittenArguments {
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self, sources: &[&Path]) -> Result<()> {
         [&self.pprof, &self.collapsed]
             .into_iter()
             .flatten()
-            .try_for_each(|path| check_writable(path))?;
-        self.page.check()
+            .try_for_each(|path| check_apart(path, sources))?;
+        self.page.check(sources)
     }
 
     /// Prints the profile, on standard error if the program's output is on the other, and writes

@@ -39,7 +39,7 @@ pub struct ReportArguments {
 }
 
 pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
-    arguments.written.check()?;
+    arguments.written.check(&[&arguments.file])?;
     let shown = arguments.shown.open(&arguments.file)?;
     let title = arguments.file.display().to_string();
     let heading = Heading { verb: "report", title: &title, to_output: true };

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 pub const STANDARD_OUTPUT: &str = "-";
 
@@ -48,6 +48,18 @@ pub fn check_writable(path: &Path) -> Result<()> {
         let _ = fs::remove_file(path);
     }
     Ok(())
+}
+
+/// The same for what is made from other files: none of them is written over.
+pub fn check_apart(path: &Path, sources: &[&Path]) -> Result<()> {
+    let is_source = |source: &&Path| match (path.canonicalize(), source.canonicalize()) {
+        (Ok(path), Ok(source)) => path == source,
+        _ => false,
+    };
+    if sources.iter().any(is_source) {
+        bail!("{}: cannot be written: the report is made from it", path.display());
+    }
+    check_writable(path)
 }
 
 /// Of the terminal that `stream` is, if it is one.
