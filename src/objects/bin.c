@@ -18,6 +18,7 @@ enum {
     CAPACITY_PAGES_SIZE = 256 * 1024, /* ... and bytes that a bin of them may grow to */
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
+    ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
     CAPACITY_IDLE_COUNT = 32,         /* ... or of small ones what a first-level cache holds */
     FEW_SLABS = 16,                   /* of a class in all shards: they are in the first */
@@ -172,14 +173,16 @@ void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t align
     return NULL;
 }
 
-/* Much was freed since a block was taken last. */
-static bool is_only_freed(const struct bin *bin) {
-    return bin->only_freed > ONLY_FREED_SIZE;
+/* Much was freed since a block was taken last. Among several threads others may want the blocks;
+ * one that is alone gives them back the sooner the better, while they are warm. */
+static bool is_only_freed(const struct bin *bin, unsigned object_class) {
+    bool is_soon = size_classes[object_class].size <= GREATER_SIZE && slab_is_for_one();
+    return bin->only_freed > (is_soon ? ONLY_FREED_ALONE : ONLY_FREED_SIZE);
 }
 
 /* What is only freed is kept for other threads, but for greater blocks. */
 static bool may_be_kept(const struct bin *bin, unsigned object_class) {
-    return !is_only_freed(bin) || size_classes[object_class].size <= GREATER_SIZE;
+    return !is_only_freed(bin, object_class) || size_classes[object_class].size <= GREATER_SIZE;
 }
 
 void bin_give_block(struct thread_cache *cache, unsigned object_class, void *block) {
@@ -247,7 +250,7 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
                               enum slab_keeping keeping) {
     struct bin *bin = bin_of(cache, object_class);
     unsigned idle = idle_capacity(object_class);
-    if (keeping != SLAB_IDLE || !is_only_freed(bin)) {
+    if (keeping != SLAB_IDLE || !is_only_freed(bin, object_class)) {
         bin->only_freed += (uint32_t)(bin->capacity * size_classes[object_class].size);
         bin_grow(cache, object_class);
     } else if (bin->capacity > idle) {
@@ -260,7 +263,8 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
 void bin_make_room(struct thread_cache *cache, unsigned object_class) {
     const struct bin *bin = bin_of(cache, object_class);
     unsigned excess = (unsigned)-cache->room[object_class];
-    bool goes_at_once = is_only_freed(bin) && bin->capacity <= idle_capacity(object_class);
+    bool goes_at_once =
+        is_only_freed(bin, object_class) && bin->capacity <= idle_capacity(object_class);
     if (goes_at_once && !bin->spare) {
         full_head_to_spare(cache, object_class, excess);
     }
