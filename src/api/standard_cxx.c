@@ -160,6 +160,9 @@ FALLBACK(nothrow_array_medium, nothrow_array_slow, nothrow_any, CALL_NEW_ARRAY)
     }                                         \
     PRIM_EXPORT __typeof__(name##_entry) name PRIM_ALIAS(name##_entry) __attribute__((weak));
 
+/* One instruction more than a pair of new and sized delete may have. */
+enum { FETCHES_NEXT = false };
+
 #define CALLER __builtin_return_address(0)
 #define DELETE(call, stated_size, alignment)                               \
     if (!release_to_cache(block)) {                                        \
@@ -167,7 +170,7 @@ FALLBACK(nothrow_array_medium, nothrow_array_slow, nothrow_any, CALL_NEW_ARRAY)
     }
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, new_medium, new_slow))
+OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, FETCHES_NEXT, new_medium, new_slow))
 OPERATOR(void *, _ZnwmSt11align_val_t, (size_t size, size_t alignment),
          return new_any(size, alignment, CALL_NEW, CALLER))
 OPERATOR(void, _ZdlPv, (void *block), DELETE(DELETE, SIZE_NOT_STATED, 0))
@@ -197,7 +200,7 @@ static bool are_replaced(void);
     OPERATOR(type, name, parameters, return name##_chosen arguments)
 
 DERIVED(void *, _Znam, (size_t size), (size), return _Znwm(size),
-        return allocate_or(size, new_array_medium, new_array_slow))
+        return allocate_or(size, FETCHES_NEXT, new_array_medium, new_array_slow))
 DERIVED(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment), (size, alignment),
         return _ZnwmSt11align_val_t(size, alignment),
         return new_any(size, alignment, CALL_NEW_ARRAY, CALLER))
@@ -209,7 +212,7 @@ typedef void *plain_nothrow(size_t size, const void *nothrow);
     DERIVED(void *, name, (size_t size, const void *nothrow), (size, nothrow),  \
             plain_nothrow *library = (plain_nothrow *)symbol(RTLD_NEXT, #name); \
             return library ? library(size, nothrow) : other(size),              \
-                   return allocate_or(size, medium, slow))
+                   return allocate_or(size, FETCHES_NEXT, medium, slow))
 #define ALIGNED_NOTHROW(name, other, call)                                               \
     DERIVED(void *, name, (size_t size, size_t alignment, const void *nothrow),          \
             (size, alignment, nothrow),                                                  \

@@ -29,8 +29,10 @@ PRIM_INLINE void *allocate_nothing(size_t size) {
 }
 
 /* A block of at least size bytes, or what one of the fallbacks, reached in a jump, returns: that
- * for greater sizes, or that for an empty bin. */
-PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *greater, allocate_fallback *empty) {
+ * for greater sizes, or that for an empty bin. The next one may be fetched from memory meanwhile:
+ * blocks that were freed in no order are in no cache, and who pops one waits for its link. */
+PRIM_INLINE void *allocate_or(size_t size, bool fetches_next, allocate_fallback *greater,
+                              allocate_fallback *empty) {
     if (PRIM_UNLIKELY(size > SMALL_SIZE_MAX)) {
         return greater(size);
     }
@@ -40,6 +42,9 @@ PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *greater, allocate_
     PRIM_IN_RESULT(block);
     if (PRIM_UNLIKELY(!block)) {
         return empty(size);
+    }
+    if (fetches_next) {
+        __builtin_prefetch(*(void **)block, 1);
     }
     cache->head[object_class] = *(void **)block;
     cache->room[object_class]++;
@@ -60,6 +65,7 @@ PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
         return fallback(size);
     }
     PRIM_FORGET(object_class);
+    __builtin_prefetch(*(void **)block, 1);
     cache->head[object_class] = *(void **)block;
     cache->room[object_class]++;
     return block;
@@ -81,7 +87,7 @@ PRIM_INLINE bool release_to_cache(void *block) {
 
 /* For the library itself, whom nobody watches. */
 PRIM_INLINE void *allocate(size_t size) {
-    return allocate_or(size, allocate_slow, allocate_slow);
+    return allocate_or(size, true, allocate_slow, allocate_slow);
 }
 
 /* Takes back a block, NULL, or a pointer that is not ours. Keeps errno. */
