@@ -7,7 +7,6 @@
  * library's own nothrow operator, which calls ours inside a try block. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "api/family.h"
 #include "api/standard.h"
@@ -17,6 +16,8 @@
 #pragma weak dlsym
 #pragma weak dladdr
 #pragma weak dlclose
+
+_Noreturn void abort(void); /* <stdlib.h> has malloc by other words than standard.h */
 
 typedef void new_handler(void);
 typedef void *object_opener(const char *file, int mode);
@@ -31,13 +32,13 @@ void __cxa_throw(void *object, void *type, void (*destroy)(void *)) __attribute_
 extern char _ZTISt9bad_alloc[] __attribute__((weak));  /* its type */
 extern void *_ZTVSt9bad_alloc[] __attribute__((weak)); /* its functions, behind two words */
 
-static void *symbol(void *handle, const char *name) {
+static PRIM_COLD void *symbol(void *handle, const char *name) {
     return &dlsym ? dlsym(handle, name) : NULL;
 }
 
 /* A C++ library that was loaded late is not bound to the weak references, and one that came with a
  * plugin may be out of the whole program's sight, but not out of the caller's. */
-static void *symbol_for(const void *caller, void *handle, const char *name) {
+static PRIM_COLD void *symbol_for(const void *caller, void *handle, const char *name) {
     void *found = symbol(handle, name);
     object_opener *open = (object_opener *)symbol(RTLD_DEFAULT, "dlopen"); /* no linker's warning */
     Dl_info info;
@@ -51,7 +52,7 @@ static void *symbol_for(const void *caller, void *handle, const char *name) {
     return found;
 }
 
-static new_handler *current_handler(const void *caller) {
+static PRIM_COLD new_handler *current_handler(const void *caller) {
     new_handler *(*get)(void) = _ZSt15get_new_handlerv;
     if (!get) {
         get = (new_handler * (*)(void)) symbol_for(caller, RTLD_DEFAULT, "_ZSt15get_new_handlerv");
@@ -133,25 +134,28 @@ static PRIM_COLD void *nothrow_failed(const struct wanted *wanted) {
     return block;
 }
 
-static PRIM_NOINLINE void *nothrow_any(size_t size, size_t alignment, enum call call,
-                                       const void *caller) {
+static PRIM_COLD void *nothrow_any(size_t size, size_t alignment, enum call call,
+                                   const void *caller) {
     const struct wanted wanted = {size, alignment, call, caller};
     void *block = front_allocate(size, alignment, call, caller);
     return PRIM_LIKELY(block != NULL) ? block : nothrow_failed(&wanted);
 }
 
 /* Fallbacks of the fast path. */
-#define FALLBACK(medium, slow, any, call)                       \
+#define FALLBACK(slow, any, call)                               \
     static PRIM_NOINLINE void *slow(size_t size) {              \
         return any(size, 0, call, __builtin_return_address(0)); \
-    }                                                           \
-    static PRIM_NOINLINE void *medium(size_t size) {            \
-        return allocate_medium_or(size, slow);                  \
     }
-FALLBACK(new_medium, new_slow, new_any, CALL_NEW)
-FALLBACK(new_array_medium, new_array_slow, new_any, CALL_NEW_ARRAY)
-FALLBACK(nothrow_medium, nothrow_slow, nothrow_any, CALL_NEW)
-FALLBACK(nothrow_array_medium, nothrow_array_slow, nothrow_any, CALL_NEW_ARRAY)
+#define MEDIUM_FALLBACK(medium, slow)                \
+    static PRIM_NOINLINE void *medium(size_t size) { \
+        return allocate_medium_or(size, slow);       \
+    }
+FALLBACK(new_slow, new_any, CALL_NEW)
+FALLBACK(new_array_slow, new_any, CALL_NEW_ARRAY)
+FALLBACK(nothrow_slow, nothrow_any, CALL_NEW)
+FALLBACK(nothrow_array_slow, nothrow_any, CALL_NEW_ARRAY)
+MEDIUM_FALLBACK(new_medium, new_slow)
+MEDIUM_FALLBACK(new_array_medium, new_array_slow)
 
 /* The operators. Each is weak: programs that are linked with the archive may have their own. */
 #define OPERATOR(type, name, parameters, ...) \
@@ -208,19 +212,19 @@ DERIVED(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment), (size, al
 /* The nothrow forms by default catch what the others throw, which C cannot: the C++ library's do.
  * In a static program there is none behind us, and what the program's operator throws goes on. */
 typedef void *plain_nothrow(size_t size, const void *nothrow);
-#define PLAIN_NOTHROW(name, other, medium, slow)                                \
+#define PLAIN_NOTHROW(name, other, slow)                                        \
     DERIVED(void *, name, (size_t size, const void *nothrow), (size, nothrow),  \
             plain_nothrow *library = (plain_nothrow *)symbol(RTLD_NEXT, #name); \
             return library ? library(size, nothrow) : other(size),              \
-                   return allocate_or(size, FETCHES_NEXT, medium, slow))
+                   return allocate_or(size, FETCHES_NEXT, slow, slow))
 #define ALIGNED_NOTHROW(name, other, call)                                               \
     DERIVED(void *, name, (size_t size, size_t alignment, const void *nothrow),          \
             (size, alignment, nothrow),                                                  \
             nothrow_operator *library = (nothrow_operator *)symbol(RTLD_NEXT, #name);    \
             return library ? library(size, alignment, nothrow) : other(size, alignment), \
                    return nothrow_any(size, alignment, call, CALLER))
-PLAIN_NOTHROW(_ZnwmRKSt9nothrow_t, _Znwm, nothrow_medium, nothrow_slow)
-PLAIN_NOTHROW(_ZnamRKSt9nothrow_t, _Znam, nothrow_array_medium, nothrow_array_slow)
+PLAIN_NOTHROW(_ZnwmRKSt9nothrow_t, _Znwm, nothrow_slow)
+PLAIN_NOTHROW(_ZnamRKSt9nothrow_t, _Znam, nothrow_array_slow)
 ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t, _ZnwmSt11align_val_t, CALL_NEW)
 ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, _ZnamSt11align_val_t, CALL_NEW_ARRAY)
 

@@ -59,7 +59,7 @@ static PRIM_COLD void see_free(void *block) {
 }
 
 /* Without a cache: one block from the slabs; what came along goes straight back. */
-static void *allocate_from_slabs(unsigned object_class) {
+static PRIM_COLD void *allocate_from_slabs(unsigned object_class) {
     void *list;
     unsigned count = slab_acquire(0, object_class, 1, &list);
     if (count > 1) {

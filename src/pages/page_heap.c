@@ -459,7 +459,7 @@ PRIM_COLD enum span_state page_heap_grow(struct span *span, size_t slice_count) 
     return state;
 }
 
-void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end_state) {
+PRIM_COLD void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end_state) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     span_set_state(span, SPAN_BUSY);
     count_slices(span->object_class, slice_count - span->slice_count);

@@ -43,9 +43,11 @@ static void use_heap(unsigned number) {
     }
 }
 
-/* The three calls as fork makes them: all locks held, all free again. */
+/* The three calls as fork makes them among threads: all locks held, all free again. */
 static void test_locks_around_fork(void **state) {
     (void)state;
+    const char *flag = alone_flag;
+    alone_learn(NULL);
     release(allocate(100));
     heap_fork_prepare();
     assert_false(lock_try_acquire_unranked(&page_heap.lock));
@@ -59,6 +61,24 @@ static void test_locks_around_fork(void **state) {
     lock_release_unranked(&page_heap.lock);
     use_heap(1);
     assert_non_null(metadata_allocate(64, 64));
+    alone_learn(flag);
+}
+
+/* One thread alone takes none, so that fork copies fewer pages. */
+static void test_fork_alone(void **state) {
+    static const char is_alone = 1;
+    (void)state;
+    const char *flag = alone_flag;
+    alone_learn(&is_alone);
+    heap_fork_prepare();
+    assert_true(lock_try_acquire_unranked(&page_heap.lock));
+    lock_release_unranked(&page_heap.lock);
+    heap_fork_parent();
+    use_heap(2);
+    heap_fork_prepare();
+    heap_fork_child();
+    use_heap(3);
+    alone_learn(flag);
 }
 
 #if !defined PRIM_TEST_TSAN /* which cannot follow a fork from several threads */
@@ -140,6 +160,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_set_up_once),
         cmocka_unit_test(test_locks_around_fork),
+        cmocka_unit_test(test_fork_alone),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_bound_on_shards),
 #if !defined PRIM_TEST_TSAN
