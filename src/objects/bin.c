@@ -63,8 +63,9 @@ unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_cl
 void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigned capacity) {
     struct bin *bin = bin_of(cache, object_class);
     int change = (int)capacity - bin->capacity;
+    cache->room[object_class] -= bin_head_most(bin);
     bin->capacity = (uint16_t)capacity;
-    cache->room[object_class] += change;
+    cache->room[object_class] += bin_head_most(bin);
     cache->capacity_bytes +=
         (size_t)((ptrdiff_t)change * (ptrdiff_t)size_classes[object_class].size);
 }
@@ -84,7 +85,7 @@ void bin_head_to_spare(struct thread_cache *cache, unsigned object_class) {
     bin->spare = cache->head[object_class];
     bin->spare_count = (uint16_t)bin_head_length(cache, object_class);
     cache->head[object_class] = NULL;
-    cache->room[object_class] = bin->capacity;
+    cache->room[object_class] = bin_head_most(bin);
 }
 
 void bin_grow(struct thread_cache *cache, unsigned object_class) {
@@ -213,29 +214,33 @@ enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_cla
     return keeping;
 }
 
-/* Lists stay as long as bins are: then those that go round are always cut between the same blocks.
- * Were one a block longer, all that follow it would be cut elsewhere than the time before, and
- * what goes back to slabs would come in more and smaller pieces each time. */
-static void full_head_to_spare(struct thread_cache *cache, unsigned object_class, unsigned excess) {
-    if (!cache->head[object_class]) {
-        return;
-    }
+/* All of the head but so many of its newest blocks becomes the spare. Lists stay as long as bins
+ * are: then those that go round are always cut between the same blocks. Were one a block longer,
+ * all that follow it would be cut elsewhere than the time before, and what goes back to slabs would
+ * come in more and smaller pieces each time. */
+static void older_to_spare(struct thread_cache *cache, unsigned object_class, unsigned newest) {
     bin_mark(cache->was_moved, object_class);
-    if (excess == 0 || excess >= bin_of(cache, object_class)->capacity) {
+    if (newest == 0 || newest >= bin_head_length(cache, object_class)) {
         bin_head_to_spare(cache, object_class);
         return;
     }
-    void *newest = cache->head[object_class];
-    void **last = newest; /* of these */
-    for (unsigned i = 1; i < excess; i++) {
+    void *first = cache->head[object_class];
+    void **last = first; /* of those that stay */
+    for (unsigned i = 1; i < newest; i++) {
         last = *last;
     }
     cache->head[object_class] = *last;
-    cache->room[object_class] += (int32_t)excess;
+    cache->room[object_class] += (int32_t)newest;
     bin_head_to_spare(cache, object_class);
     *last = NULL;
-    cache->head[object_class] = newest;
-    cache->room[object_class] -= (int32_t)excess;
+    cache->head[object_class] = first;
+    cache->room[object_class] -= (int32_t)newest;
+}
+
+void bin_set_aside(struct thread_cache *cache, unsigned object_class) {
+    const struct bin *bin = bin_of(cache, object_class);
+    bool is_long = bin_is_short(bin) && bin_head_length(cache, object_class) > bin->capacity;
+    older_to_spare(cache, object_class, is_long ? bin->capacity : 0);
 }
 
 static unsigned idle_capacity(unsigned object_class) {
@@ -258,15 +263,17 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
     }
 }
 
-/* The head becomes the spare once that is given away. In a bin that is as small as it gets the head
- * goes at once: whoever links its blocks to their slabs touches each, and they are warm still. */
+/* The head becomes the spare once that is given away. In a bin that is short, or as small as it
+ * gets, what does goes at once: whoever links its blocks to their slabs touches each, and they are
+ * warm still. */
 void bin_make_room(struct thread_cache *cache, unsigned object_class) {
     const struct bin *bin = bin_of(cache, object_class);
-    unsigned excess = (unsigned)-cache->room[object_class];
-    bool goes_at_once =
-        is_only_freed(bin, object_class) && bin->capacity <= idle_capacity(object_class);
+    unsigned length = bin_head_length(cache, object_class);
+    unsigned newest = (unsigned)bits_min(length - bin->capacity, (unsigned)bin_head_most(bin));
+    bool goes_at_once = bin_is_short(bin) || (is_only_freed(bin, object_class) &&
+                                              bin->capacity <= idle_capacity(object_class));
     if (goes_at_once && !bin->spare) {
-        full_head_to_spare(cache, object_class, excess);
+        older_to_spare(cache, object_class, newest);
     }
     if (bin->spare) {
         enum slab_keeping keeping = bin_give_spare(cache, object_class);
@@ -275,7 +282,7 @@ void bin_make_room(struct thread_cache *cache, unsigned object_class) {
         }
     }
     if (!goes_at_once && !bin->spare) {
-        full_head_to_spare(cache, object_class, excess);
+        older_to_spare(cache, object_class, newest);
     }
 }
 

@@ -24,8 +24,22 @@ PRIM_INLINE bool bin_is_marked(const uint64_t *bits, unsigned index) {
     return bits[index / 64] >> (index % 64) & 1;
 }
 
+/* A bin of so few blocks has no spare but what a collection sets aside: its head may be twice as
+ * long, and once it is full its older half is given away. To cut so short a list costs less than
+ * the slow calls that exchange two. */
+enum { FEW_BLOCKS = 16 };
+
+PRIM_INLINE bool bin_is_short(const volatile struct bin *bin) {
+    return bin->capacity <= FEW_BLOCKS;
+}
+
+/* Blocks that the head may hold. */
+PRIM_INLINE int32_t bin_head_most(const volatile struct bin *bin) {
+    return bin_is_short(bin) ? 2 * bin->capacity : bin->capacity;
+}
+
 PRIM_INLINE unsigned bin_head_length(struct thread_cache *cache, unsigned object_class) {
-    return (unsigned)(bin_of(cache, object_class)->capacity - cache->room[object_class]);
+    return (unsigned)(bin_head_most(bin_of(cache, object_class)) - cache->room[object_class]);
 }
 
 void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigned capacity);
@@ -33,6 +47,9 @@ void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigne
 /* Takes the spare; makes the head the spare, where there is none. */
 void *bin_take_spare(struct thread_cache *cache, unsigned object_class);
 void bin_head_to_spare(struct thread_cache *cache, unsigned object_class);
+
+/* The same for a collection: of more than half a short bin the older part, else all of it. */
+void bin_set_aside(struct thread_cache *cache, unsigned object_class);
 
 /* Gives the spare away: all of it, if it is kept for who needs it next; else some. */
 enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_class);

@@ -23,8 +23,9 @@
 #include "settings/options.h"
 
 enum {
-    COLLECT_INTERVAL = 64,   /* slow events between collections; a power of two */
-    COLLECT_CLASSES = 8,     /* bins visited by one collection */
+    COLLECT_INTERVAL = 32,   /* slow events between collections; a power of two */
+    TICK_INTERVAL = 64,      /* ... and between visits of idle lists, and loans; a power of two */
+    COLLECT_CLASSES = 6,     /* bins visited by one collection */
     BUDGET_START = 16 << 10, /* bytes that a new thread's bins may hold ... */
     EVENTS_DIVISOR = 4,      /* ... and by how much they may hold more: its slow events squared */
     PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
@@ -91,8 +92,8 @@ static bool collect_bin(struct thread_cache *cache, unsigned object_class) {
             bin_set_capacity(cache, object_class,
                              (unsigned)bits_max(half, bin_capacity_start(cache, object_class)));
         }
-    } else if (cache->head[object_class]) {
-        bin_head_to_spare(cache, object_class);
+    } else {
+        bin_set_aside(cache, object_class);
     }
     if (PRIM_UNLIKELY(cache->is_sampling)) {
         thread_sampler_collect(cache, object_class);
@@ -112,7 +113,7 @@ static PRIM_COLD void collect(struct thread_cache *cache) {
         size_table_age();
         lock_release(&caches.lock, LOCK_CACHES);
     }
-    if (cache->has_borrowed) {
+    if (cache->has_borrowed && cache->slow_events % TICK_INTERVAL == 0) {
         memset(cache->rest->borrowed, 0, sizeof cache->rest->borrowed);
         cache->has_borrowed = false;
     }
@@ -160,7 +161,9 @@ bool thread_cache_note_event(struct thread_cache *cache) {
     uint32_t events = ++cache->slow_events;
     if (PRIM_UNLIKELY(events % COLLECT_INTERVAL == 0)) {
         collect(cache);
-        store_relaxed(&slab_tick_is_due, true);
+        if (events % TICK_INTERVAL == 0) {
+            store_relaxed(&slab_tick_is_due, true);
+        }
         if (events % PRESSED_INTERVAL == 0 && limits_are_pressed()) {
             slab_purge(false);
         }
@@ -211,7 +214,7 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, siz
         return NULL;
     }
     cache->head[object_class] = count > 1 ? *(void **)list : NULL;
-    cache->room[object_class] = bin_of(cache, object_class)->capacity - (int32_t)(count - 1);
+    cache->room[object_class] = bin_head_most(bin_of(cache, object_class)) - (int32_t)(count - 1);
     return list;
 }
 
@@ -250,7 +253,7 @@ PRIM_COLD void thread_cache_flush(struct thread_cache *cache) {
     }
 }
 
-static void list_insert(struct thread_cache **list, struct thread_cache *cache) {
+static PRIM_COLD void list_insert(struct thread_cache **list, struct thread_cache *cache) {
     cache->previous = NULL;
     cache->next = *list;
     if (*list) {
@@ -259,7 +262,7 @@ static void list_insert(struct thread_cache **list, struct thread_cache *cache) 
     *list = cache;
 }
 
-static void list_remove(struct thread_cache **list, struct thread_cache *cache) {
+static PRIM_COLD void list_remove(struct thread_cache **list, struct thread_cache *cache) {
     if (cache->previous) {
         cache->previous->next = cache->next;
     } else {
@@ -299,7 +302,7 @@ static struct thread_cache *new_cache(void) {
     return cache;
 }
 
-static PRIM_NOINLINE struct thread_cache *make_cache(void) {
+static PRIM_COLD PRIM_NOINLINE struct thread_cache *make_cache(void) {
     thread_cache_nest();
     lock_acquire(&caches.lock, LOCK_CACHES);
     struct thread_cache *cache = caches.unused;
@@ -340,7 +343,7 @@ struct thread_cache *thread_cache_own(void) {
     return thread_cache_has_ended() ? NULL : make_cache();
 }
 
-bool thread_cache_exchange_mark(unsigned mark, bool value) {
+PRIM_COLD bool thread_cache_exchange_mark(unsigned mark, bool value) {
     struct thread_cache *cache = thread_cache_own();
     PRIM_ASSERT(cache || mark < MARK_BITS);
     uintptr_t bits = cache ? cache->marks : (uintptr_t)own_cache >> 1;
@@ -355,7 +358,7 @@ bool thread_cache_exchange_mark(unsigned mark, bool value) {
 
 /* The thread exits. Destructors of other keys may still allocate and free: they find no cache
  * and work with the slabs directly, so nothing is left behind whatever the order. */
-static void end_thread(void *value) {
+static PRIM_COLD void end_thread(void *value) {
     struct thread_cache *cache = value;
     thread_cache_nest();
     own_cache = EXITED;
@@ -373,7 +376,7 @@ static void end_thread(void *value) {
     thread_cache_leave();
 }
 
-void thread_cache_initialise(void) {
+PRIM_COLD void thread_cache_initialise(void) {
     caches.has_key = pthread_key_create(&caches.key, end_thread) == 0;
     size_table_fill();
 }
@@ -406,7 +409,7 @@ static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
             continue;
         }
         const volatile struct bin *bin = bin_of(cache, object_class);
-        int32_t capacity = bin->capacity;
+        int32_t capacity = bin_head_most(bin);
         int32_t room = *(volatile int32_t *)&cache->room[object_class];
         int32_t count = capacity ? capacity - room : 0;
         totals->blocks[object_class] += (uint32_t)(count > 0 ? count : 0) + bin->spare_count +

@@ -276,7 +276,7 @@ PRIM_INLINE unsigned take_head(struct thread_cache *cache, unsigned object_class
     unsigned count = bin_head_length(cache, object_class);
     *list = cache->head[object_class];
     cache->head[object_class] = NULL;
-    cache->room[object_class] = bin_of(cache, object_class)->capacity;
+    cache->room[object_class] = bin_head_most(bin_of(cache, object_class));
     return count;
 }
 
@@ -319,7 +319,7 @@ static PRIM_COLD void put_back(struct thread_cache *cache, unsigned object_class
         bin->spare_count = (uint16_t)count;
     } else if (!cache->head[object_class]) {
         cache->head[object_class] = list;
-        cache->room[object_class] = bin->capacity - (int32_t)count;
+        cache->room[object_class] = bin_head_most(bin) - (int32_t)count;
     } else {
         slab_release(object_class, list);
     }

@@ -26,7 +26,8 @@ static struct thread_cache *fresh_cache(void) {
 
 static void check_bin(struct thread_cache *cache, unsigned object_class) {
     const struct bin *bin = bin_of(cache, object_class);
-    assert_int_equal(cache->room[object_class] + length(cache->head[object_class]), bin->capacity);
+    assert_int_equal(cache->room[object_class] + length(cache->head[object_class]),
+                     bin_head_most(bin));
     assert_int_equal(length(bin->spare), bin->spare_count);
 }
 
@@ -72,6 +73,40 @@ static void test_capacities(void **state) {
     options.cache_thread = 1 << 20;
     check_capacities(16 << 10);
     options.cache_thread = cache_thread;
+}
+
+/* A short bin has all blocks in its head, and gives the older half away when it is full. */
+static void test_short_bins_have_one_list(void **state) {
+    (void)state;
+    enum { CAPACITY = 8, SIZE = 4000 };
+    static void *blocks[2 * CAPACITY + 1];
+    struct thread_cache *cache = fresh_cache();
+    unsigned object_class = size_class_of(SIZE);
+    const struct bin *bin = bin_of(cache, object_class);
+    for (unsigned i = 0; i <= 2 * CAPACITY; i++) {
+        blocks[i] = allocate(SIZE);
+    }
+    bin_flush(cache, object_class);
+    bin_set_capacity(cache, object_class, CAPACITY);
+    cache->slow_events = 0; /* the next has nothing else to do */
+    for (unsigned i = 0; i < 2 * CAPACITY; i++) {
+        release(blocks[i]);
+    }
+    assert_int_equal(length(cache->head[object_class]), 2 * CAPACITY);
+    assert_int_equal(cache->slow_events, 0);
+    release(blocks[2 * CAPACITY]);
+    assert_int_equal(cache->slow_events, 1);
+    assert_int_equal(length(cache->head[object_class]), CAPACITY + 1);
+    assert_ptr_equal(cache->head[object_class], blocks[2 * CAPACITY]);
+    assert_null(bin->spare);
+    check_bin(cache, object_class);
+    bin_set_capacity(cache, object_class, CAPACITY); /* it grew */
+    bin_set_aside(cache, object_class);
+    assert_int_equal(bin->spare_count, 1);
+    assert_int_equal(length(cache->head[object_class]), CAPACITY);
+    check_bin(cache, object_class);
+    bin_flush(cache, object_class);
+    bin_set_capacity(cache, object_class, 0);
 }
 
 /* A medium class without a block takes what the next one has, but not for ever. */
@@ -186,6 +221,7 @@ static void test_alignment(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_capacities),
+        cmocka_unit_test(test_short_bins_have_one_list),
         cmocka_unit_test(test_borrowing),
         cmocka_unit_test(test_own_blocks_first),
         cmocka_unit_test(test_block_without_a_bin),

@@ -27,7 +27,7 @@ static inline void check_cache(struct thread_cache *cache) {
     size_t bytes = 0;
     for (unsigned i = 1; i <= CLASS_COUNT; i++) {
         const struct bin *bin = bin_of(cache, i);
-        CHECK(cache->room[i] + length(cache->head[i]) == bin->capacity,
+        CHECK(cache->room[i] + length(cache->head[i]) == bin_head_most(bin),
               "bin %u: room %d, %d blocks, capacity %u", i, cache->room[i], length(cache->head[i]),
               bin->capacity);
         CHECK(length(bin->spare) == bin->spare_count, "bin %u: %d spare blocks of %u", i,

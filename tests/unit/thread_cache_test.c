@@ -372,7 +372,7 @@ static void test_threads_leave_nothing(void **state) {
 /* A bin that its head and its spare take turns in grows until the head alone is enough. */
 static void test_turns_make_bins_grow(void **state) {
     (void)state;
-    enum { CAPACITY = 8, ROUNDS = 200, EACH = 12, MOST_EVENTS = 40 };
+    enum { CAPACITY = 32, ROUNDS = 200, EACH = 48, MOST_EVENTS = 40 };
     struct thread_cache *cache = fresh_cache();
     unsigned object_class = size_class_of(512);
     allocate_many(2 * CAPACITY, 512);
