@@ -24,7 +24,7 @@
 
 enum {
     COLLECT_INTERVAL = 32,   /* slow events between collections; a power of two */
-    TICK_INTERVAL = 64,      /* ... and between visits of idle lists, and loans; a power of two */
+    TICK_INTERVAL = 64,      /* ... and between visits of idle lists; a power of two */
     COLLECT_CLASSES = 6,     /* bins visited by one collection */
     BUDGET_START = 16 << 10, /* bytes that a new thread's bins may hold ... */
     EVENTS_DIVISOR = 4,      /* ... and by how much they may hold more: its slow events squared */
@@ -113,7 +113,7 @@ static PRIM_COLD void collect(struct thread_cache *cache) {
         size_table_age();
         lock_release(&caches.lock, LOCK_CACHES);
     }
-    if (cache->has_borrowed && cache->slow_events % TICK_INTERVAL == 0) {
+    if (cache->has_borrowed) {
         memset(cache->rest->borrowed, 0, sizeof cache->rest->borrowed);
         cache->has_borrowed = false;
     }

@@ -36,7 +36,7 @@ static unsigned turn(struct thread_cache *cache, unsigned object_class) {
     void *block = thread_cache_refill(cache, object_class, 0);
     assert_non_null(block);
     unsigned found = span_class_of(block);
-    thread_cache_overflow(cache, found, block);
+    release(block);
     check_bin(cache, object_class);
     check_bin(cache, found);
     return found;
