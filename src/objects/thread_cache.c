@@ -302,7 +302,7 @@ static struct thread_cache *new_cache(void) {
     return cache;
 }
 
-static PRIM_COLD PRIM_NOINLINE struct thread_cache *make_cache(void) {
+static PRIM_COLD struct thread_cache *make_cache(void) {
     thread_cache_nest();
     lock_acquire(&caches.lock, LOCK_CACHES);
     struct thread_cache *cache = caches.unused;

@@ -2,9 +2,8 @@
  *
  * A bin for each size class: a list of free blocks (head), the room left in it, and a spare list
  * that the head is exchanged with when it runs empty or over; a bin of few blocks has all in its
- * head, twice its capacity (bin.h). Nothing here is shared: the owner
- * alone writes, and reads but for statistics, without atomics. Blocks enter a bin whoever's slab
- * they come from.
+ * head, twice its capacity (bin.h). Nothing here is shared: the owner alone writes, and reads but
+ * for statistics, without atomics. Blocks enter a bin whoever's slab they come from.
  *
  * Invariants: room[c] + length of head[c] = bin_head_most(c) for every class in use; one not yet in
  * use, class 0, CLASS_LARGE and what follows it have no head and no room, so that malloc and free
