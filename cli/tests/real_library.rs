@@ -33,6 +33,22 @@ fn it_answers_serves_and_is_listed() {
 }
 
 #[test]
+fn compare_passes_on_what_the_library_says_of_options() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let compare = |options: &[&str]| {
+        let mut tool = tool();
+        tool.env("PRIMALLOC_LIBRARY", &library).args(["compare", "-n", "1", "--warmup", "0"]);
+        tool.args(options).args(["--", "true"]).assert().success()
+    };
+    compare(&["-o", "purgee=1", "-o", "cache_count=x"])
+        .stderr(contains("unknown option 'purgee': did you mean 'purge'?"))
+        .stderr(contains("ignoring value 'x' for option 'cache_count'"));
+    compare(&["-o", "purge=0"]).stderr("");
+}
+
+#[test]
 fn only_exe_keeps_it_from_children() {
     let Some(library) = real_library() else {
         return;

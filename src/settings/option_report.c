@@ -36,8 +36,12 @@ void report_unknown_option(const char *name, size_t length) {
     struct line line;
     line_begin(&line, "primalloc: unknown option ");
     line_quote(&line, name, length);
-    print_format(&line.out, ": did you mean '%s'? PRIMALLOC_OPTIONS=help lists them all",
-                 option_name(option_row_nearest(name, length)));
+    const struct option_row *nearest = option_row_nearest(name, length);
+    print_text(&line.out, ":");
+    if (nearest) {
+        print_format(&line.out, " did you mean '%s'?", option_name(nearest));
+    }
+    print_text(&line.out, " PRIMALLOC_OPTIONS=help lists them all");
     line_end(&line);
 }
 

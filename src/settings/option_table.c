@@ -97,12 +97,13 @@ static unsigned distance(const char *text, size_t length, const char *name) {
 }
 
 const struct option_row *option_row_nearest(const char *name, size_t length) {
-    const struct option_row *nearest = &option_rows[0];
-    for (size_t i = 1; i < OPTION_COUNT; i++) {
-        const struct option_row *row = &option_rows[i];
-        if (distance(name, length, option_name(row)) <
-            distance(name, length, option_name(nearest))) {
-            nearest = row;
+    const struct option_row *nearest = NULL;
+    size_t least = length / 2 + 1;
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        unsigned edits = distance(name, length, option_name(&option_rows[i]));
+        if (edits < least) {
+            least = edits;
+            nearest = &option_rows[i];
         }
     }
     return nearest;

@@ -59,7 +59,8 @@ const char *option_name(const struct option_row *row);
 const char *option_unit(const struct option_row *row);
 const char *option_sentence(const struct option_row *row);
 
-/* The row of a name in any case, or NULL; the row whose name is nearest to a mistyped one. */
+/* The row of a name in any case; the row whose name is nearest to a mistyped one, of which at least
+ * half must be right. NULL where there is none. */
 const struct option_row *option_row_named(const char *name, size_t length);
 const struct option_row *option_row_nearest(const char *name, size_t length);
 

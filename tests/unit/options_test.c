@@ -214,6 +214,9 @@ static void test_unknown_names(void **state) {
               name, errors);
         assert_memory_equal(&options, &defaults, sizeof options);
     }
+    assert_int_equal(read_variable("PRIMALLOC_XYZZY", "1"), 1);
+    assert_null(strstr(errors, "did you mean"));
+    assert_non_null(strstr(errors, "unknown option 'XYZZY': PRIMALLOC_OPTIONS=help"));
     char long_name[200] = "PRIMALLOC_";
     memset(long_name + strlen(long_name), 'Q', 150);
     assert_int_equal(read_variable(long_name, "1"), 1);

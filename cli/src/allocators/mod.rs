@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use crate::library;
 use crate::program::Image;
 use ld_cache::LdCache;
-pub use probe::{ProbeAnswer, probe};
+pub use probe::{ProbeAnswer, option_complaints, probe};
 
 pub const GLIBC: &str = "glibc";
 pub const PRIMALLOC: &str = "primalloc";

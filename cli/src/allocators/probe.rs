@@ -5,14 +5,14 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 use nix::unistd::alarm;
 use serde::{Deserialize, Serialize};
 
 use crate::child::Outcome;
-use crate::environment;
+use crate::environment::{self, Setting};
 
 /// A probe takes milliseconds; an allocator that hangs is ended after this.
 const PATIENCE_SECONDS: u32 = 10;
@@ -24,15 +24,30 @@ pub struct ProbeAnswer {
     pub version: Option<String>,
 }
 
-/// Runs the tool under `library`; an error says why that did not work.
-pub fn probe(library: &Path) -> Result<ProbeAnswer> {
+/// How the library's messages about options begin that it can't use.
+const OPTION_COMPLAINTS: [&str; 2] = ["primalloc: unknown option ", "primalloc: ignoring value "];
+
+/// The lines that `library` says of options that it doesn't know, or of values that it can't use.
+/// A program under measurement says them too, but what it says may go nowhere.
+pub fn option_complaints(library: &Path, options: &[Setting]) -> Result<Vec<String>> {
+    let said = run_under(library, options)?.stderr;
+    let is_complaint = |line: &&str| OPTION_COMPLAINTS.iter().any(|start| line.starts_with(start));
+    Ok(String::from_utf8_lossy(&said).lines().filter(is_complaint).map(str::to_owned).collect())
+}
+
+fn run_under(library: &Path, options: &[Setting]) -> Result<Output> {
     let mut command = Command::new(env::current_exe().context("cannot find the tool itself")?);
     command.arg("probe-allocator").stdin(Stdio::null());
     environment::preload(&mut command, library, OsStr::new(""))?;
+    environment::set_options(&mut command, options);
     // SAFETY: alarm is a system call, as is right between fork and exec.
     unsafe { command.pre_exec(set_alarm) };
-    let output = command.output().context("cannot start the tool itself")?;
+    command.output().context("cannot start the tool itself")
+}
 
+/// Runs the tool under `library`; an error says why that did not work.
+pub fn probe(library: &Path) -> Result<ProbeAnswer> {
+    let output = run_under(library, &[])?;
     let outcome = Outcome::of(output.status);
     let complaint = String::from_utf8_lossy(&output.stderr);
     let complaint = complaint.lines().next().unwrap_or_default();

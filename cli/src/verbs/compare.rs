@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::allocators::{self, Allocator};
 use crate::arguments::ProgramArguments;
+use crate::environment::Setting;
 use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{self, Entry, Host, Report};
 use crate::program::{self, Program};
@@ -99,6 +100,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let allocators =
         allocators::select(&arguments.with, arguments.program.preload.library.as_deref())?;
     check(arguments, &program, &allocators)?;
+    tell_of_options(&allocators, &arguments.program.preload.options)?;
     let versions: Vec<Option<String>> =
         allocators.iter().map(|allocator| allocator.try_out().version).collect();
 
@@ -137,6 +139,17 @@ fn check(arguments: &CompareArguments, program: &Program, allocators: &[Allocato
                 checked?;
                 measure::check_loads(program, library)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Passes on what a library says of options: what the program's runs say is not shown.
+fn tell_of_options(allocators: &[Allocator], options: &[Setting]) -> Result<()> {
+    let libraries = allocators.iter().filter_map(|allocator| allocator.library.as_deref());
+    for library in libraries.filter(|_| !options.is_empty()) {
+        for complaint in allocators::option_complaints(library, options)? {
+            anstream::eprintln!("{complaint}");
         }
     }
     Ok(())
