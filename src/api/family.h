@@ -16,7 +16,7 @@
 #include "os/memory.h"
 
 PRIM_INLINE void *family_malloc(size_t size) {
-    return allocate_or(size, true, front_malloc_medium, front_malloc);
+    return allocate_or(size, front_malloc_medium, front_malloc);
 }
 
 PRIM_INLINE void family_free(void *block) {
@@ -43,7 +43,7 @@ PRIM_INLINE void *family_calloc(size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    void *block = allocate_or(total, true, allocate_nothing, allocate_nothing);
+    void *block = allocate_or(total, allocate_nothing, allocate_nothing);
     return PRIM_LIKELY(block != NULL) ? memset(block, 0, total) : front_calloc(total);
 }
 

@@ -164,9 +164,6 @@ MEDIUM_FALLBACK(new_array_medium, new_array_slow)
     }                                         \
     PRIM_EXPORT __typeof__(name##_entry) name PRIM_ALIAS(name##_entry) __attribute__((weak));
 
-/* One instruction more than a pair of new and sized delete may have. */
-enum { FETCHES_NEXT = false };
-
 #define CALLER __builtin_return_address(0)
 #define DELETE(call, stated_size, alignment)                               \
     if (!release_to_cache(block)) {                                        \
@@ -174,7 +171,7 @@ enum { FETCHES_NEXT = false };
     }
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, FETCHES_NEXT, new_medium, new_slow))
+OPERATOR(void *, _Znwm, (size_t size), return allocate_or(size, new_medium, new_slow))
 OPERATOR(void *, _ZnwmSt11align_val_t, (size_t size, size_t alignment),
          return new_any(size, alignment, CALL_NEW, CALLER))
 OPERATOR(void, _ZdlPv, (void *block), DELETE(DELETE, SIZE_NOT_STATED, 0))
@@ -185,10 +182,11 @@ OPERATOR(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment),
  * sized delete calls delete. Whether it has, each of them finds out in its first call; if it has
  * not, each does from then on by itself what its default would come to, and is seen to be what it
  * is by those who watch. (Read without an order, as an atomic load would be an instruction more: a
- * word in one piece, and whoever comes first writes the same.) */
+ * word in one piece, and whoever comes first writes the same.) A delete looks into the thread's
+ * cache first, by a mask that is 0 until one of them has found out. */
 static bool are_replaced(void);
 
-#define DERIVED(type, name, parameters, arguments, by_default, ...)    \
+#define CHOICE(type, name, parameters, arguments, by_default, ...)     \
     static type name##_ours parameters {                               \
         __VA_ARGS__;                                                   \
     }                                                                  \
@@ -200,11 +198,13 @@ static bool are_replaced(void);
     static PRIM_COLD type name##_first parameters {                    \
         name##_chosen = are_replaced() ? name##_default : name##_ours; \
         return name##_chosen arguments;                                \
-    }                                                                  \
+    }
+#define DERIVED(type, name, parameters, arguments, by_default, ...)    \
+    CHOICE(type, name, parameters, arguments, by_default, __VA_ARGS__) \
     OPERATOR(type, name, parameters, return name##_chosen arguments)
 
 DERIVED(void *, _Znam, (size_t size), (size), return _Znwm(size),
-        return allocate_or(size, FETCHES_NEXT, new_array_medium, new_array_slow))
+        return allocate_or(size, new_array_medium, new_array_slow))
 DERIVED(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment), (size, alignment),
         return _ZnwmSt11align_val_t(size, alignment),
         return new_any(size, alignment, CALL_NEW_ARRAY, CALLER))
@@ -216,7 +216,7 @@ typedef void *plain_nothrow(size_t size, const void *nothrow);
     DERIVED(void *, name, (size_t size, const void *nothrow), (size, nothrow),  \
             plain_nothrow *library = (plain_nothrow *)symbol(RTLD_NEXT, #name); \
             return library ? library(size, nothrow) : other(size),              \
-                   return allocate_or(size, FETCHES_NEXT, slow, slow))
+                   return allocate_or(size, slow, slow))
 #define ALIGNED_NOTHROW(name, other, call)                                               \
     DERIVED(void *, name, (size_t size, size_t alignment, const void *nothrow),          \
             (size, alignment, nothrow),                                                  \
@@ -228,22 +228,33 @@ PLAIN_NOTHROW(_ZnamRKSt9nothrow_t, _Znam, nothrow_array_slow)
 ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t, _ZnwmSt11align_val_t, CALL_NEW)
 ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, _ZnamSt11align_val_t, CALL_NEW_ARRAY)
 
+static PRIM_NOINLINE void derived_release(void *block, size_t stated_size, size_t alignment,
+                                          enum call call, const void *caller) {
+    if (PRIM_UNLIKELY(address_map_later_mask == 0)) {
+        address_map_later_mask = address_map_mask;
+    }
+    front_release(block, stated_size, alignment, call, caller);
+}
+
 /* What delete knows besides the address, it need not say, for the address knows: it is for those
  * who watch. */
-DERIVED(void, _ZdaPv, (void *block), (block), _ZdlPv(block),
-        DELETE(DELETE_ARRAY, SIZE_NOT_STATED, 0))
-DERIVED(void, _ZdlPvm, (void *block, size_t size), (block, size), _ZdlPv(block),
-        DELETE(DELETE, size, 0))
-DERIVED(void, _ZdaPvm, (void *block, size_t size), (block, size), _ZdaPv(block),
-        DELETE(DELETE_ARRAY, size, 0))
-DERIVED(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment), (block, alignment),
-        _ZdlPvSt11align_val_t(block, alignment), DELETE(DELETE_ARRAY, SIZE_NOT_STATED, alignment))
-DERIVED(void, _ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment),
-        (block, size, alignment), _ZdlPvSt11align_val_t(block, alignment),
-        DELETE(DELETE, size, alignment))
-DERIVED(void, _ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment),
-        (block, size, alignment), _ZdaPvSt11align_val_t(block, alignment),
-        DELETE(DELETE_ARRAY, size, alignment))
+#define DERIVED_DELETE(name, parameters, arguments, by_default, call, stated_size, alignment) \
+    CHOICE(void, name, parameters, arguments, by_default,                                     \
+           derived_release(block, stated_size, alignment, CALL_##call, CALLER))               \
+    OPERATOR(void, name, parameters,                                                          \
+             if (!release_masked_to_cache(block, address_map_later_mask)) name##_chosen arguments)
+DERIVED_DELETE(_ZdaPv, (void *block), (block), _ZdlPv(block), DELETE_ARRAY, SIZE_NOT_STATED, 0)
+DERIVED_DELETE(_ZdlPvm, (void *block, size_t size), (block, size), _ZdlPv(block), DELETE, size, 0)
+DERIVED_DELETE(_ZdaPvm, (void *block, size_t size), (block, size), _ZdaPv(block), DELETE_ARRAY,
+               size, 0)
+DERIVED_DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), (block, alignment),
+               _ZdlPvSt11align_val_t(block, alignment), DELETE_ARRAY, SIZE_NOT_STATED, alignment)
+DERIVED_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment),
+               (block, size, alignment), _ZdlPvSt11align_val_t(block, alignment), DELETE, size,
+               alignment)
+DERIVED_DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment),
+               (block, size, alignment), _ZdaPvSt11align_val_t(block, alignment), DELETE_ARRAY,
+               size, alignment)
 
 /* The nothrow forms are called when a constructor throws: there a jump costs nothing. */
 OPERATOR(void, _ZdlPvRKSt9nothrow_t, (void *block, const void *nothrow), _ZdlPv(block))

@@ -29,10 +29,9 @@ PRIM_INLINE void *allocate_nothing(size_t size) {
 }
 
 /* A block of at least size bytes, or what one of the fallbacks, reached in a jump, returns: that
- * for greater sizes, or that for an empty bin. The next one may be fetched from memory meanwhile:
+ * for greater sizes, or that for an empty bin. The next one is fetched from memory meanwhile:
  * blocks that were freed in no order are in no cache, and who pops one waits for its link. */
-PRIM_INLINE void *allocate_or(size_t size, bool fetches_next, allocate_fallback *greater,
-                              allocate_fallback *empty) {
+PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *greater, allocate_fallback *empty) {
     if (PRIM_UNLIKELY(size > SMALL_SIZE_MAX)) {
         return greater(size);
     }
@@ -43,9 +42,7 @@ PRIM_INLINE void *allocate_or(size_t size, bool fetches_next, allocate_fallback 
     if (PRIM_UNLIKELY(!block)) {
         return empty(size);
     }
-    if (fetches_next) {
-        __builtin_prefetch(*(void **)block, 1);
-    }
+    __builtin_prefetch(*(void **)block, 1);
     cache->head[object_class] = *(void **)block;
     cache->room[object_class]++;
     return block;
@@ -71,10 +68,11 @@ PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
     return block;
 }
 
-/* Takes a block back into the thread's cache, if it is one that has a place there. */
-PRIM_INLINE bool release_to_cache(void *block) {
+/* Takes a block back into the thread's cache, if it is one that has a place there. The mask is
+ * address_map_mask, or 0, by which none has. */
+PRIM_INLINE bool release_masked_to_cache(void *block, uintptr_t mask) {
     struct thread_cache *cache = thread_cache_visible;
-    size_t object_class = address_map_class(block);
+    size_t object_class = address_map_masked_class(block, mask);
     if (PRIM_UNLIKELY(compiler_is_spent(&cache->room[object_class]))) {
         return false;
     }
@@ -85,9 +83,13 @@ PRIM_INLINE bool release_to_cache(void *block) {
     return true;
 }
 
+PRIM_INLINE bool release_to_cache(void *block) {
+    return release_masked_to_cache(block, address_map_mask);
+}
+
 /* For the library itself, whom nobody watches. */
 PRIM_INLINE void *allocate(size_t size) {
-    return allocate_or(size, true, allocate_slow, allocate_slow);
+    return allocate_or(size, allocate_slow, allocate_slow);
 }
 
 /* Takes back a block, NULL, or a pointer that is not ours. Keeps errno. */

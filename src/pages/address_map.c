@@ -10,6 +10,7 @@ static _Atomic uint8_t no_map[1]; /* the only byte while there is no map: "not o
 
 _Atomic uint8_t *address_map_bytes = no_map;
 uintptr_t address_map_mask;
+uintptr_t address_map_later_mask;
 
 void address_map_initialise(void) {
     void *bytes = memory_reserve(MAP_SIZE);
@@ -36,6 +37,7 @@ bool address_map_abandon(void) {
     }
     void *bytes = (void *)address_map_bytes;
     address_map_mask = 0;
+    address_map_later_mask = 0;
     address_map_bytes = no_map;
     memory_unmap(bytes, MAP_SIZE);
     return true;

@@ -23,9 +23,17 @@ enum { SLICE_SHIFT = 14, SLICE_SIZE = 1 << SLICE_SHIFT };
 extern PRIM_HIDDEN _Atomic uint8_t *address_map_bytes; /* (atomic: class) never NULL */
 extern PRIM_HIDDEN uintptr_t address_map_mask; /* all bits of an index, or 0 without a map */
 
+/* The same for functions that first have to find out what they are to do, in the slow door. 0 until
+ * one of them has, and writes the mask here. (Read without an order, as an atomic load would be an
+ * instruction more: a word in one piece, and whoever comes first writes the same.) */
+extern PRIM_HIDDEN uintptr_t address_map_later_mask;
+
+PRIM_INLINE unsigned address_map_masked_class(const void *address, uintptr_t mask) {
+    return load_relaxed(&address_map_bytes[((uintptr_t)address >> SLICE_SHIFT) & mask]);
+}
+
 PRIM_INLINE unsigned address_map_class(const void *address) {
-    uintptr_t index = ((uintptr_t)address >> SLICE_SHIFT) & address_map_mask;
-    return load_relaxed(&address_map_bytes[index]);
+    return address_map_masked_class(address, address_map_mask);
 }
 
 /* Reserves the map; called once, at initialisation. */
