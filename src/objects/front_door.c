@@ -98,8 +98,10 @@ void *front_allocate(size_t size, size_t alignment, enum call call, const void *
     return alignment ? allocate_aligned(size, alignment) : allocate_slow(size);
 }
 
+/* Who has no block yet, as interpreters that ask realloc for all, is served as by malloc. */
 PRIM_NOINLINE void *front_realloc(void *block, size_t size) {
-    return front_reallocate(block, size, __builtin_return_address(0));
+    void *fresh = block ? NULL : allocate_or(size, allocate_nothing, allocate_nothing);
+    return fresh ? fresh : front_reallocate(block, size, __builtin_return_address(0));
 }
 
 void *front_reallocate(void *block, size_t size, const void *caller) {

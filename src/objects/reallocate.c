@@ -174,7 +174,7 @@ static PRIM_COLD void *reallocate_filled(void *block, size_t size) {
 
 static PRIM_NOINLINE void *reallocate_any(void *block, size_t size) {
     if (!block) {
-        return allocate(size);
+        return allocate_slow(size);
     }
     if (PRIM_UNLIKELY(thread_cache_is_inside())) {
         return reallocate_in_handler(block, size);
