@@ -16,7 +16,8 @@ enum {
     HEAP_MIN = 8 << 20,       /* mapped: in less, the unused end of a huge page is too much ... */
     HEAP_THREAD = 256 << 10,  /* ... and for each thread beside the first so much more ... */
     THREADS_MOST = 512,       /* ... of so many: of that end none of more threads has much */
-    PAGE_SIZE_MAX = 4096,     /* with greater pages a huge one is more than 2 MiB */
+    PAGE_SIZE = 4096,         /* with greater ones, of which a part is never seen to be resident,
+                                 a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
     PROBES = 0x55555550,      /* counts whose range goes without at its end: 16, 64, 256 ... */
@@ -30,6 +31,7 @@ struct judgement {
     _Atomic uintptr_t start; /* (atomic: hint) the range considered last, or 0 */
     _Atomic uintptr_t end;   /* (atomic: hint) */
     _Atomic uint32_t count;  /* (atomic: hint) of ranges that were to be huge */
+    _Atomic bool is_wanted;  /* (atomic: hint) the last one was */
 };
 
 _Atomic size_t huge_asked_bytes;
@@ -39,7 +41,7 @@ static _Atomic uint32_t thread_count; /* (atomic: counter) beside the first */
 static struct judgement of_small;
 static struct judgement of_large;
 static _Atomic uint32_t pause_left; /* (atomic: hint) ranges to go without huge pages */
-static _Atomic uint32_t next_pause; /* (atomic: hint) after the next stall */
+static _Atomic uint32_t next_pause = FIRST_PAUSE; /* (atomic: hint) after the next stall */
 
 /* Whether the system gives huge pages to everybody: "[always] madvise never". */
 static bool is_system_generous(void) {
@@ -52,23 +54,6 @@ static bool is_system_generous(void) {
     return is_generous;
 }
 
-void huge_note_growth(uintptr_t start, size_t size, size_t mapped_bytes) {
-    static _Atomic uint8_t system; /* (atomic: any thread finds the same) 0 unknown, 1 no, 2 yes */
-    if (options.thp == THP_ALWAYS) {
-        memory_advise_huge((void *)start, size, true);
-        return;
-    }
-    if (mapped_bytes < GROWTH_UNASKED) {
-        return;
-    }
-    if (load_relaxed(&system) == 0) {
-        store_relaxed(&system, is_system_generous() ? 2 : 1);
-    }
-    if (load_relaxed(&system) == 2) {
-        memory_advise_huge((void *)start, size, false);
-    }
-}
-
 /* Says once what became of large_os_pages: when it fails, and on demand when it works. */
 static void report_pool(bool done, size_t size) {
     static _Atomic bool is_reported[2]; /* (atomic: hint) failure, success */
@@ -78,12 +63,11 @@ static void report_pool(bool done, size_t size) {
     store_relaxed(&is_reported[done], true);
     char line[192];
     struct print out = print_to(line, sizeof line);
-    print_text(&out,
-               done ? "primalloc: large_os_pages: the first " : "primalloc: large_os_pages: ");
+    print_text(&out, "primalloc: large_os_pages: ");
     print_decimal(&out, size >> 20);
-    print_text(&out, done ? " MiB of the heap are huge pages of the system's pool\n"
-                          : " MiB are not free in the system's pool (vm.nr_hugepages); the heap "
-                            "goes on with ordinary pages\n");
+    print_text(&out, done
+                         ? " MiB of the heap are huge pages of the system's pool\n"
+                         : " MiB are not free (vm.nr_hugepages): it goes on with ordinary pages\n");
     process_write_error(line, out.length);
 }
 
@@ -103,39 +87,38 @@ static bool is_last_dense(const struct judgement *judgement) {
     if (start >= end) { /* none, or another thread is between the two */
         return false;
     }
-    size_t step = bits_round_down((end - start) / SAMPLES, memory_page_size());
+    size_t step = (end - start) / SAMPLES;
     unsigned resident = 0;
-    for (size_t i = 0; i < SAMPLES; i++) {
-        resident += memory_resident((void *)(start + step * i), memory_page_size()) != 0;
+    for (; start < end; start += step) {
+        resident += (unsigned)(memory_resident((void *)start, PAGE_SIZE) / PAGE_SIZE);
     }
     return resident >= DENSE_SAMPLES;
 }
 
 static bool is_pausing(void) {
     uint32_t left = load_relaxed(&pause_left);
-    store_relaxed(&pause_left, left ? left - 1 : 0);
+    if (left) {
+        store_relaxed(&pause_left, left - 1);
+    }
     return left != 0;
 }
 
 static void pause_after_stall(void) {
-    uint32_t pause = (uint32_t)bits_max(load_relaxed(&next_pause), FIRST_PAUSE);
+    uint32_t pause = load_relaxed(&next_pause);
     store_relaxed(&pause_left, pause);
     store_relaxed(&next_pause, (uint32_t)bits_min((size_t)pause * 2, PAUSE_MAX));
 }
 
-static void ask_for(uintptr_t start, uintptr_t end) {
-    if (!memory_advise_huge((void *)start, end - start, true)) {
-        return;
+static bool ask_for(uintptr_t start, uintptr_t end) {
+    if (start >= end || !mapping_may_cut() ||
+        !memory_advise_huge((void *)start, end - start, true)) {
+        return false;
     }
     mapping_note_cut(start, end);
     span_set_marks(start, end, MARK_HUGE, true);
     span_set_marks(start, end, MARK_ASKED, true);
     add_relaxed(&huge_asked_bytes, end - start);
-    uint64_t before = machine_thread_time_us();
-    *(volatile char *)start = 0; /* it is zero */
-    if (machine_thread_time_us() - before > STALL_US) {
-        pause_after_stall();
-    }
+    return true;
 }
 
 /* A range that is resident as a whole says nothing: the end of one goes without now and then, more
@@ -144,43 +127,82 @@ static bool is_probe(uint32_t count) {
     return (count & (count - 1)) == 0 && (count & PROBES);
 }
 
+/* A range of slabs may have been asked for before. */
 static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end) {
-    if (start == load_relaxed(&judgement->start)) { /* taken again, after a block was cut down */
-        return;
-    }
     bool is_wanted = is_last_dense(judgement);
-    bool has_probe = is_wanted && is_probe(add_relaxed(&judgement->count, 1));
-    uintptr_t probe = has_probe ? end - HUGE_SIZE : end;
-    store_relaxed(&judgement->start, has_probe ? probe : start);
+    uint32_t count = load_relaxed(&judgement->count);
+    uintptr_t probe = is_wanted && is_probe(count) ? end - HUGE_SIZE : end;
+    store_relaxed(&judgement->count, count + is_wanted);
+    store_relaxed(&judgement->is_wanted, is_wanted);
+    store_relaxed(&judgement->start, probe < end ? probe : start);
     store_relaxed(&judgement->end, end);
-    if (is_wanted && start < probe && memory_page_size() <= PAGE_SIZE_MAX && !is_pausing() &&
-        mapping_may_cut()) {
-        ask_for(start, probe);
+    if (span_has_mark(start, MARK_ASKED) || (is_wanted && !is_pausing() && ask_for(start, probe))) {
+        uint64_t before = machine_thread_time_us();
+        *(volatile char *)start = 0; /* it is zero */
+        if (machine_thread_time_us() - before > STALL_US) {
+            pause_after_stall();
+        }
     }
 }
 
 void huge_note_thread(void) {
-    add_relaxed(&thread_count, 1);
+    if (load_relaxed(&thread_count) < THREADS_MOST) {
+        add_relaxed(&thread_count, 1);
+    }
 }
 
-static bool is_heap_large(void) {
-    size_t threads = bits_min(load_relaxed(&thread_count), THREADS_MOST);
-    return load_relaxed(&page_heap.mapped_slices) >=
-           (HEAP_MIN + threads * HEAP_THREAD) / SLICE_SIZE;
+static PRIM_NOINLINE bool may_ask_for_slabs(void) {
+    size_t threads = load_relaxed(&thread_count);
+    return options.thp == THP_AUTO && option_now(hard_limit) == 0 &&
+           load_relaxed(&page_heap.mapped_slices) >=
+               HEAP_MIN / SLICE_SIZE + threads * (HEAP_THREAD / SLICE_SIZE);
+}
+
+/* Of slabs the next range, if all of it is there, is asked for before anybody has a part of it:
+ * another thread would put small pages into it meanwhile. */
+static void ask_for_next(uintptr_t start, uintptr_t clean_end) {
+    if (start + HUGE_SIZE <= clean_end && load_relaxed(&of_small.is_wanted) &&
+        load_relaxed(&pause_left) == 0 && !is_probe(load_relaxed(&of_small.count)) &&
+        may_ask_for_slabs()) {
+        ask_for(start, start + HUGE_SIZE);
+    }
+}
+
+void huge_note_growth(uintptr_t start, size_t size, size_t mapped_bytes) {
+    static _Atomic uint8_t system; /* (atomic: any thread finds the same) 0 unknown, 1 no, 2 yes */
+    if (options.thp == THP_ALWAYS) {
+        memory_advise_huge((void *)start, size, true);
+        return;
+    }
+    if (mapped_bytes < GROWTH_UNASKED) {
+        return;
+    }
+    if (load_relaxed(&system) == 0) {
+        store_relaxed(&system, is_system_generous() ? 2 : 1);
+    }
+    if (load_relaxed(&system) == 2) {
+        memory_advise_huge((void *)start, size, false);
+    }
+    if (start % HUGE_SIZE == 0) {
+        ask_for_next(start, start + size);
+    }
 }
 
 void huge_consider_small(const struct span *span, uintptr_t clean_end) {
     uintptr_t start = bits_round_up(span->address, HUGE_SIZE);
     if (PRIM_UNLIKELY(start < span_end(span)) && start + HUGE_SIZE <= clean_end &&
-        options.thp == THP_AUTO && option_now(hard_limit) == 0 && is_heap_large()) {
+        may_ask_for_slabs()) {
         consider(&of_small, start, start + HUGE_SIZE);
+        ask_for_next(start + HUGE_SIZE, clean_end);
     }
 }
 
 void huge_consider_large(uintptr_t address, uintptr_t end) {
     uintptr_t start = bits_round_up(address, HUGE_SIZE);
     end = bits_round_down(end, HUGE_SIZE);
-    if (start < end && options.thp == THP_AUTO) {
+    bool is_new = start != load_relaxed(&of_large.start); /* else a block was cut down */
+    if (start < end && is_new && options.thp == THP_AUTO) {
+        huge_forget(start, end); /* what was asked for slabs */
         consider(&of_large, start, end);
     }
 }
@@ -243,6 +265,5 @@ size_t huge_waste_bytes(void) {
 }
 
 size_t huge_return_waste(void) {
-    return load_relaxed(&of_small.count) || load_relaxed(&of_large.count) ? visit_parts(return_part)
-                                                                          : 0;
+    return visit_parts(return_part);
 }

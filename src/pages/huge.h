@@ -8,9 +8,11 @@
  *   for slabs and the like, in a heap that is not small, nor small for its threads, and has no hard
  *   limit (which counts what is in use, not what is resident with it),
  *   and while the kernel hands them out quickly: a slow fault is followed by a time without.
- * At most the block that is being filled is wasted, for each kind. thp=always asks for all of the
- * heap and thp=never for none. Where the system's own setting is "always", auto and never forbid
- * huge pages in the rest of the heap, or small processes would grow fat.
+ * Slabs' next range is asked for before it is begun: a page that another thread touches meanwhile
+ * would keep it from being huge. At most the block that is being filled is wasted, for each kind.
+ * thp=always asks for all of the heap and thp=never for none. Where the system's own setting is
+ * "always", auto and never forbid huge pages in the rest of the heap, or small processes would grow
+ * fat.
  *
  * Locks: none; the state is one judgement's, and a wrong one costs some time or space. */
 #ifndef PRIM_PAGES_HUGE_H
@@ -25,7 +27,7 @@ void huge_note_growth(uintptr_t start, size_t size, size_t mapped_bytes);
 void huge_note_thread(void);
 
 /* A BUSY span of less than 2 MiB was taken from the low end of a CLEAN extent that ends at
- * clean_end. The block of 2 MiB that it begins, if any, may become a huge page. */
+ * clean_end. The block of 2 MiB that it begins, if any, may become a huge page, and the next. */
 void huge_consider_small(const struct span *span, uintptr_t clean_end);
 
 /* So may whole blocks in this part, without any page yet, of a span that the caller owns. */
