@@ -242,6 +242,9 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
     if (slab_set_is_single(object_class)) {
         return acquire_single(object_class, list);
     }
+    if (load_relaxed(&slab_transfer_is_left[object_class])) {
+        store_relaxed(&slab_transfer_is_left[object_class], false);
+    }
     struct shard *home = slab_set_shard(shard);
     struct slab_set *set = &home->sets[object_class];
     shard = home == &slab_first_shard ? 0 : shard;

@@ -34,9 +34,8 @@ enum slab_bucket {
 
 struct slab_set {
     _Alignas(PRIM_CACHE_LINE) struct lock lock;
-    uint32_t slab_count : 30;           /* (lock: CLASS) all slabs, full ones too */
+    uint32_t slab_count : 31;           /* (lock: CLASS) all slabs, full ones too */
     uint32_t has_lists : 1;             /* (lock: CLASS) there are some in the rest */
-    uint32_t is_left : 1;               /* (lock: CLASS) they were idle: it is given no more */
     struct span *carving;               /* (lock: CLASS) the slab that fresh blocks come from */
     struct span *buckets[BUCKET_COUNT]; /* (lock: CLASS) slabs with free blocks that are awake */
     struct span *asleep;                /* (lock: CLASS) slabs in BUCKET_ASLEEP */

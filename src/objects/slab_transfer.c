@@ -15,6 +15,7 @@ enum {
 };
 
 _Atomic bool slab_tick_is_due;
+_Atomic bool slab_transfer_is_left[CLASS_COUNT + 1];
 
 static uint64_t *link_of(void *list) {
     return (uint64_t *)list + 1;
@@ -55,7 +56,6 @@ static void *pop(struct slab_set *set, struct slab_set_rest *rest) {
 
 unsigned slab_transfer_take(struct slab_set *set, struct slab_set_rest *rest, unsigned wanted,
                             void **list) {
-    set->is_left = false;
     if (!set->has_lists) {
         return 0;
     }
@@ -105,7 +105,8 @@ enum slab_keeping slab_keep(unsigned index, unsigned object_class, void *list, u
     struct slab_set_rest *rest = &shard->rests[object_class];
     lock_acquire(&set->lock, LOCK_CLASS);
     enum slab_keeping keeping = SLAB_IDLE;
-    if (!set->is_left && (rest->listed_least + count) * size <= LISTED_MAX) {
+    if (!load_relaxed(&slab_transfer_is_left[object_class]) &&
+        (rest->listed_least + count) * size <= LISTED_MAX) {
         bool has_room = (load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX;
         keeping = has_room ? SLAB_KEPT : SLAB_FULL;
     }
@@ -141,7 +142,7 @@ static bool visit(struct shard *shard, unsigned object_class, bool all) {
     bool is_much_idle = rest->listed_least * LITTLE_DIVISOR >= set->used_count;
     if (set->has_lists && (all || is_much_idle)) {
         list = pop(set, rest);
-        set->is_left = true;
+        store_relaxed(&slab_transfer_is_left[object_class], true);
     } else {
         rest->listed_least = load_relaxed(&rest->listed_count);
     }

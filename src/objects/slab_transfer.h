@@ -9,13 +9,17 @@
  * block, whose upper bits tell how many blocks there are. Blocks of 8 bytes have none.
  *
  * What nobody needed between two visits goes back to the slabs, a little by each call; visits ride
- * on the program's slow events, in turns over all sets. From then on no lists are kept until
- * somebody takes blocks from the set: what comes is only freed. So a class that a program has done
- * with does not keep slabs from others. */
+ * on the program's slow events, in turns over all sets. From then on no lists of the class are kept
+ * until somebody takes blocks of it, from whatever shard: what comes is only freed. So a class that
+ * a program has done with does not keep slabs from others. */
 #ifndef PRIM_OBJECTS_SLAB_TRANSFER_H
 #define PRIM_OBJECTS_SLAB_TRANSFER_H
 
 #include "objects/slab_set.h"
+
+/* (atomic: hint) Lists of a class were idle, in whatever shard, and nobody took any block of it
+ * since: no more are kept. */
+extern PRIM_HIDDEN _Atomic bool slab_transfer_is_left[CLASS_COUNT + 1];
 
 /* With the set's lock held: takes the latest list, or some of it where that is much more than
  * wanted; returns how many blocks, 0 if there is none. */
