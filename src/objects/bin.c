@@ -21,6 +21,8 @@ enum {
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
     CAPACITY_IDLE_COUNT = 32,         /* ... or of small ones what a first-level cache holds */
+    PAGE = 4096,                      /* bytes that processors fetch ahead within */
+    PAGE_DIVISOR = 4,                 /* at most such a part of a head stays for its page's sake */
     FEW_SLABS = 16,                   /* of a class in all shards: they are in the first */
     MANY_SLABS = 24,                  /* of a medium class: one more is little */
     BORROW_CLASSES = 3,               /* so many greater ones may lend a block */
@@ -214,33 +216,39 @@ enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_cla
     return keeping;
 }
 
-/* All of the head but so many of its newest blocks becomes the spare. Lists stay as long as bins
- * are: then those that go round are always cut between the same blocks. Were one a block longer,
- * all that follow it would be cut elsewhere than the time before, and what goes back to slabs would
- * come in more and smaller pieces each time. */
-static void older_to_spare(struct thread_cache *cache, unsigned object_class, unsigned newest) {
-    bin_mark(cache->was_moved, object_class);
-    if (newest == 0 || newest >= bin_head_length(cache, object_class)) {
-        bin_head_to_spare(cache, object_class);
-        return;
-    }
+/* All of the head but so many of its newest blocks becomes the spare, and but those next to them
+ * that lie in one page with the block that comes, if there is one. So lists end where pages do, and
+ * blocks that follow one another stay together however often they go round. Were lists cut
+ * anywhere, each cut would be elsewhere than the time before, and after some rounds the next block
+ * would so often lie in another page that no processor fetches ahead. */
+static void older_to_spare(struct thread_cache *cache, unsigned object_class, unsigned newest,
+                           const void *block) {
+    unsigned length = bin_head_length(cache, object_class);
+    unsigned count = 0;
     void *first = cache->head[object_class];
-    void **last = first; /* of those that stay */
-    for (unsigned i = 1; i < newest; i++) {
-        last = *last;
+    void *rest = first;
+    void **last = NULL; /* of those that stay */
+    bin_mark(cache->was_moved, object_class);
+    while (newest < length && (count < newest || (count < length / PAGE_DIVISOR &&
+                                                  ((uintptr_t)rest ^ (uintptr_t)block) < PAGE))) {
+        block = last = rest;
+        rest = *last;
+        count++;
     }
-    cache->head[object_class] = *last;
-    cache->room[object_class] += (int32_t)newest;
+    cache->head[object_class] = rest;
+    cache->room[object_class] += (int32_t)count;
     bin_head_to_spare(cache, object_class);
-    *last = NULL;
-    cache->head[object_class] = first;
-    cache->room[object_class] -= (int32_t)newest;
+    if (last) {
+        *last = NULL;
+        cache->head[object_class] = first;
+        cache->room[object_class] -= (int32_t)count;
+    }
 }
 
 void bin_set_aside(struct thread_cache *cache, unsigned object_class) {
     const struct bin *bin = bin_of(cache, object_class);
     bool is_long = bin_is_short(bin) && bin_head_length(cache, object_class) > bin->capacity;
-    older_to_spare(cache, object_class, is_long ? bin->capacity : 0);
+    older_to_spare(cache, object_class, is_long ? bin->capacity : 0, NULL);
 }
 
 static unsigned idle_capacity(unsigned object_class) {
@@ -251,10 +259,8 @@ static unsigned idle_capacity(unsigned object_class) {
 /* The bin runs over, spare and all: it is too small. But where much was freed since one was taken
  * last, and no other thread wants it, the program goes on freeing, and keeping blocks for it is in
  * vain: their bin gets smaller. */
-static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
-                              enum slab_keeping keeping) {
-    struct bin *bin = bin_of(cache, object_class);
-    unsigned idle = idle_capacity(object_class);
+static void adapt_to_overflow(struct thread_cache *cache, struct bin *bin, unsigned object_class,
+                              unsigned idle, enum slab_keeping keeping) {
     if (keeping != SLAB_IDLE || !is_only_freed(bin, object_class)) {
         bin->only_freed += (uint32_t)(bin->capacity * size_classes[object_class].size);
         bin_grow(cache, object_class);
@@ -266,23 +272,24 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
 /* The head becomes the spare once that is given away. In a bin that is short, or as small as it
  * gets, what does goes at once: whoever links its blocks to their slabs touches each, and they are
  * warm still. */
-void bin_make_room(struct thread_cache *cache, unsigned object_class) {
-    const struct bin *bin = bin_of(cache, object_class);
+void bin_make_room(struct thread_cache *cache, unsigned object_class, const void *block) {
+    struct bin *bin = bin_of(cache, object_class);
+    unsigned idle = idle_capacity(object_class);
     unsigned length = bin_head_length(cache, object_class);
     unsigned newest = (unsigned)bits_min(length - bin->capacity, (unsigned)bin_head_most(bin));
-    bool goes_at_once = bin_is_short(bin) || (is_only_freed(bin, object_class) &&
-                                              bin->capacity <= idle_capacity(object_class));
+    bool goes_at_once =
+        bin_is_short(bin) || (is_only_freed(bin, object_class) && bin->capacity <= idle);
     if (goes_at_once && !bin->spare) {
-        older_to_spare(cache, object_class, newest);
+        older_to_spare(cache, object_class, newest, NULL);
     }
     if (bin->spare) {
         enum slab_keeping keeping = bin_give_spare(cache, object_class);
         if (!bin->spare) {
-            adapt_to_overflow(cache, object_class, keeping);
+            adapt_to_overflow(cache, bin, object_class, idle, keeping);
         }
     }
     if (!goes_at_once && !bin->spare) {
-        older_to_spare(cache, object_class, newest);
+        older_to_spare(cache, object_class, newest, block);
     }
 }
 

@@ -54,8 +54,8 @@ void bin_set_aside(struct thread_cache *cache, unsigned object_class);
 /* Gives the spare away: all of it, if it is kept for who needs it next; else some. */
 enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_class);
 
-/* Makes room in a full bin, which may take as many calls as the spare is scattered. */
-void bin_make_room(struct thread_cache *cache, unsigned object_class);
+/* Makes room for a block in a full bin, which may take as many calls as the spare is scattered. */
+void bin_make_room(struct thread_cache *cache, unsigned object_class, const void *block);
 
 /* Gives away a block that a bin without capacity has no room for. */
 void bin_give_block(struct thread_cache *cache, unsigned object_class, void *block);

@@ -227,7 +227,7 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
     /* What is due comes first; then the next call finds the bin beyond full, and makes room. */
     bool is_late = cache->room[object_class] < 0;
     if ((is_late || !thread_cache_note_event(cache)) && cache->room[object_class] <= 0) {
-        bin_make_room(cache, object_class);
+        bin_make_room(cache, object_class, block);
     }
     if (bin->capacity == 0) { /* no budget for this class, or no use for it */
         bin_give_block(cache, object_class, block);
