@@ -16,7 +16,7 @@ enum {
     HEAP_MIN = 8 << 20,       /* mapped: in less, the unused end of a huge page is too much ... */
     HEAP_THREAD = 256 << 10,  /* ... and for each thread beside the first so much more ... */
     THREADS_MOST = 512,       /* ... of so many: of that end none of more threads has much */
-    PAGE_SIZE = 4096,         /* with greater ones, of which a part is never seen to be resident,
+    SMALL_PAGE = 4096,        /* with greater ones, of which a part is never seen to be resident,
                                  a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
@@ -90,7 +90,7 @@ static bool is_last_dense(const struct judgement *judgement) {
     size_t step = (end - start) / SAMPLES;
     unsigned resident = 0;
     for (; start < end; start += step) {
-        resident += (unsigned)(memory_resident((void *)start, PAGE_SIZE) / PAGE_SIZE);
+        resident += (unsigned)(memory_resident((void *)start, SMALL_PAGE) / SMALL_PAGE);
     }
     return resident >= DENSE_SAMPLES;
 }
