@@ -303,8 +303,13 @@ def resident_kilobytes(harness, environment) -> int:
 def test_t58_fork_of_one_thread_writes_few_pages(harness, fixtures, library):
     """Nobody can hold a lock: none is taken, and the pages that locks lie in are not copied."""
     program = fixtures("fork_faults.c")
-    expected = harness.run([program], environment=harness.environment()).stdout
-    assert int(harness.run_preloaded([program]).stdout) <= int(expected) + 8
+
+    def least_faults(run, **how):
+        # Which pages of libc a child finds mapped is chance, and differs by up to two.
+        return min(int(run([program], **how).stdout) for _ in range(5))
+
+    expected = least_faults(harness.run, environment=harness.environment())
+    assert least_faults(harness.run_preloaded) <= expected + 8
 
 
 def test_t58_small_processes_stay_small(harness, library):
