@@ -21,10 +21,7 @@ enum {
     GROWTH_DIVISOR = 4,
 };
 
-/* What is kept apart: spans that no thread's cache holds, as many as one call may join, of 1 MiB
- * or a part of what is in use. Where blocks stay untouched, more (sparse.h). */
-enum { QUICK_MIN = 16, QUICK_SPANS = 48, QUICK_SLICES_MIN = 64, QUICK_DIVISOR = 8 };
-enum { SPARSE_SPANS = 256 };
+enum { APART_MOST = 256 }; /* spans, that one call may have to join */
 
 enum { LOOK_SEARCHES = 64, LOOK_SPANS = 2048 }; /* of these, one calls for a look; powers of two */
 
@@ -134,29 +131,15 @@ void page_heap_settle(void) {
     }
 }
 
-/* How many slices may be kept apart. */
-static size_t quick_most(void) {
+/* Puts a span into the quick lists. As much may be apart as is in use: others join the rest. */
+static PRIM_NOINLINE void keep_apart(struct span *span) {
+    const struct quick_lists *quick = &page_heap.quick;
     size_t in_use = load_relaxed(&page_heap.mapped_slices) -
                     load_relaxed(&page_heap.clean.slice_count) -
                     load_relaxed(&page_heap.dirty.slice_count);
-    return load_relaxed(&sparse_is_on) ? in_use
-                                       : bits_max(QUICK_SLICES_MIN, in_use / QUICK_DIVISOR);
-}
-
-/* Lets spans that were kept apart join the rest, until so many slices more may be. */
-static PRIM_NOINLINE void settle_for(size_t slice_count) {
-    const struct quick_lists *quick = &page_heap.quick;
-    unsigned most = load_relaxed(&sparse_is_on) ? SPARSE_SPANS : QUICK_SPANS;
     while (quick->span_count &&
-           (quick->span_count >= most || quick->slice_count + slice_count > quick_most())) {
+           (quick->span_count >= APART_MOST || quick->slice_count + span->slice_count > in_use)) {
         settle_one();
-    }
-}
-
-/* Puts a span into the quick lists, whatever its size. */
-static void keep_apart(struct span *span) {
-    if (page_heap.quick.span_count) {
-        settle_for(span->slice_count);
     }
     quick_insert(&page_heap.quick, span);
     extent_set_count(&page_heap.dirty, (ptrdiff_t)span->slice_count);
@@ -405,8 +388,8 @@ static void withdraw(struct span *span) {
 }
 
 void page_heap_free(struct span *span, enum span_state state) {
-    bool may_wait = state == SPAN_DIRTY && span->slice_count >= SPARSE_MIN;
-    if (may_wait && PRIM_UNLIKELY(load_relaxed(&sparse_look_is_due))) {
+    bool is_telling = state == SPAN_DIRTY && span->slice_count >= SPARSE_MIN;
+    if (is_telling && PRIM_UNLIKELY(load_relaxed(&sparse_look_is_due))) {
         sparse_look(span);
     }
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
@@ -415,7 +398,7 @@ void page_heap_free(struct span *span, enum span_state state) {
         count_ended(span->object_class, span->slice_count);
         withdraw(span);
     }
-    if (may_wait && (span->slice_count >= QUICK_MIN || load_relaxed(&sparse_is_on))) {
+    if (is_telling && PRIM_UNLIKELY(load_relaxed(&sparse_is_on))) {
         keep_apart(span);
     } else {
         page_heap_insert(span, state);

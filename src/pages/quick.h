@@ -1,8 +1,9 @@
 /* quick.h - DIRTY spans freed of late, apart by size and not joined with their neighbours.
  *
- * A program that takes and frees blocks of a few sizes again and again gets each without a search,
- * and the same ones. Spans too large for lists of their own share one: its newest is tried. How
- * much is kept here, and for how long, is page_heap.c's.
+ * While a program leaves its blocks untouched inside (sparse.h), each span shall serve blocks of
+ * one size: then no page of it is touched but those where such blocks begin and end. Spans too
+ * large for lists of their own share one: its newest is tried. How much is kept here, and for how
+ * long, is page_heap.c's.
  *
  * Locks: PAGE_HEAP, held by the caller. */
 #ifndef PRIM_PAGES_QUICK_H

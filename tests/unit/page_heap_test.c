@@ -3,6 +3,7 @@
 #include "base/bits.h"
 #include "os/memory.h"
 #include "pages/purge.h"
+#include "pages/sparse.h"
 #include "unit/unit.h"
 
 enum { LIVE_MAX = 200, EXTENTS_MAX = 2000, THREADS = 4 };
@@ -59,11 +60,10 @@ static bool is_joined(const struct unit_extent *extents, size_t count) {
 
 /* That what is kept apart is no more than it may be. */
 static void check_quick(size_t in_use) {
-    enum { SPANS_MAX = 48, SLICES_MAX_LEAST = 64, PART = 8 };
+    enum { SPANS_MAX = 256 };
     const struct quick_lists *quick = &page_heap.quick;
     CHECK(quick->span_count <= SPANS_MAX, "%u spans apart", quick->span_count);
-    CHECK(quick->span_count <= 1 || quick->slice_count <= SLICES_MAX_LEAST ||
-              quick->slice_count <= most_in_use / PART,
+    CHECK(quick->span_count <= 1 || quick->slice_count <= most_in_use,
           "%zu slices apart, %zu in use", quick->slice_count, in_use);
 }
 
@@ -100,7 +100,7 @@ static uintptr_t expected_address(size_t slice_count) {
             return dirty[i].address;
         }
     }
-    if (page_heap.quick.span_count) {
+    if (page_heap.quick.span_count && !load_relaxed(&sparse_is_on)) {
         page_heap_settle();
         return expected_address(slice_count);
     }
@@ -317,16 +317,23 @@ static void exchange_spans(unsigned number) {
     }
 }
 
-/* A span taken and freed again and again is the same one, though its neighbours are free, and joins
- * these when nothing else is there for a request. */
+/* Whatever looks at spans have told, and until the next one. */
+static void set_sparse(bool is_on) {
+    store_relaxed(&sparse_is_on, is_on);
+    store_relaxed(&sparse_look_is_due, false);
+}
+
+/* Where blocks stay untouched inside, a span taken and freed again and again is the same one, with
+ * free neighbours, too; where they no longer do, it joins these before clean memory is taken. */
 static void test_kept_apart(void **state) {
     (void)state;
-    static const size_t sizes[] = {16, 63, 64, 100};
+    static const size_t sizes[] = {SPARSE_MIN, 16, QUICK_MAX, 100};
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         purge_all(0);
         struct span *span = page_heap_allocate(sizes[i], 0);
         uintptr_t address = span->address;
         for (int turn = 0; turn < 3; turn++) {
+            set_sparse(true);
             page_heap_free(span, SPAN_DIRTY);
             assert_ptr_equal(page_heap.quick.newest[sizes[i] <= QUICK_MAX ? sizes[i] : 0], span);
             assert_int_equal(page_heap.quick.span_count, 1);
@@ -338,6 +345,7 @@ static void test_kept_apart(void **state) {
             assert_int_equal(page_heap.search_count, searches);
         }
         page_heap_free(span, SPAN_DIRTY);
+        set_sparse(false);
         struct span *other = page_heap_allocate(sizes[i] - 1, 0);
         /* Of pages larger than slices, a purge leaves parts, which join from below. */
         assert_true(address - other->address < bits_max(memory_page_size(), SLICE_SIZE));
@@ -350,16 +358,18 @@ static void test_kept_apart(void **state) {
 /* Many freed in a row: as many stay apart as may. */
 static void test_few_are_apart(void **state) {
     (void)state;
-    enum { COUNT = 100, SLICES = 16 };
+    enum { COUNT = 300, SLICES = 16 };
     struct span *spans[COUNT];
-    struct span *lasting = page_heap_allocate(COUNT * SLICES * 8, 0);
+    struct span *lasting = page_heap_allocate(COUNT * SLICES * 2, 0);
     for (size_t i = 0; i < COUNT; i++) {
         spans[i] = page_heap_allocate(SLICES + i % 4, 0);
     }
+    set_sparse(true);
     for (size_t i = 0; i < COUNT; i++) {
         page_heap_free(spans[i], SPAN_DIRTY);
-        assert_true(page_heap.quick.span_count == bits_min(i + 1, 48));
+        assert_true(page_heap.quick.span_count == bits_min(i + 1, 256));
     }
+    set_sparse(false);
     purge_all(0);
     assert_int_equal(page_heap.quick.span_count, 0);
     page_heap_free(lasting, SPAN_DIRTY);
