@@ -53,7 +53,6 @@ static struct {
     uint64_t epoch_start_ms;     /* (lock: PURGE) of the running epoch */
     uint64_t span_total;         /* (lock: PURGE) the page heap's when the epoch began */
     uint64_t needed_bytes;       /* (lock: PURGE) returned.h's when the epoch began */
-    uint64_t first_look_ms;      /* (lock: PURGE) when the process was young; 0: not yet */
     uint16_t epoch_generation;   /* (lock: PURGE) generation that the epoch began with */
     uint16_t window_generation;  /* (lock: PURGE) generation that the window began with */
     _Atomic uint16_t generation; /* (atomic: hint; written under PURGE) counts epochs, windows */
@@ -264,17 +263,6 @@ static size_t dirty_above(size_t bytes) {
     return dirty > keep ? dirty - keep : 0;
 }
 
-/* With PURGE held: how long the running epoch lasts. Most processes end within one delay; in that
- * time epochs are short, so that these too return what they left behind. */
-static uint64_t epoch_ms(uint64_t now) {
-    enum { YOUNG_DIVISOR = 8 };
-    if (purge.first_look_ms == 0) {
-        purge.first_look_ms = now;
-    }
-    bool is_young = now - purge.first_look_ms < options.purge_delay;
-    return is_young ? options.purge_delay / YOUNG_DIVISOR : options.purge_delay;
-}
-
 /* With PURGE held: what was idle throughout the epoch is to be purged from now on. */
 static PRIM_COLD void end_epoch(uint64_t now) {
     purge.idle = (struct search){.since = purge.epoch_generation, .is_for_any_part = true};
@@ -311,7 +299,7 @@ void purge_tick(void) {
     }
     uint64_t now = machine_clock_ms();
     bool is_wanted = options_return_idle();
-    if (is_wanted && now - purge.epoch_start_ms >= epoch_ms(now)) {
+    if (is_wanted && now - purge.epoch_start_ms >= options.purge_delay) {
         end_epoch(now);
     }
     bool is_under_way = is_wanted && !is_over(&purge.idle);

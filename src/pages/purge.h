@@ -1,10 +1,10 @@
 /* purge.h - which free pages go back to the system, and when.
  *
  * Two clocks, one rule each:
- *   Epochs ride on the program's own slow calls. One lasts options.purge_delay, and an eighth of
- *   it while the process is younger than that. The page heap remembers the least number of dirty
- *   slices of the epoch: that many were idle throughout, so that many are purged after its end, a
- *   little by each slow call, which is never long for it; fewer if what went is soon needed again.
+ *   Epochs ride on the program's own slow calls. One lasts options.purge_delay. The page heap
+ *   remembers the least number of dirty slices of the epoch: that many were idle throughout, so
+ *   that many are purged after its end, a little by each slow call, which is never long for it;
+ *   fewer if what went is soon needed again.
  *   Windows belong to the maintenance thread and last a whole options.purge_delay. Once it opened
  *   one, each 2 MiB of heap remembers when some of it was last freed; what was dirty at the
  *   window's begin and not taken since is purged at its end. What comes back within the delay
