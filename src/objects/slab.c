@@ -22,9 +22,6 @@ enum {
     BLOCKS_OF_A_RUN = 16,            /* take as long to walk as a run to return */
 };
 
-static const uint8_t refill_order[BUCKET_COUNT] = {BUCKET_EIGHTH, BUCKET_QUARTER, BUCKET_HALF,
-                                                   BUCKET_RESTING};
-
 /* (atomic: hint) 0 while one thread has been enough; any value up to SHARD_MAX will do */
 static _Atomic unsigned shard_count;
 
@@ -66,7 +63,7 @@ static void take_blocks(struct slab_set *set, struct span *slab, uint32_t count,
 static unsigned take_partial(struct slab_set *set, unsigned object_class, unsigned wanted,
                              void **list) {
     for (unsigned i = 0; i < BUCKET_COUNT; i++) {
-        struct span *slab = set->buckets[refill_order[i]];
+        struct span *slab = set->buckets[i];
         if (slab) {
             bool whole = size_classes[object_class].size <= WHOLE_LIST_SIZE &&
                          (slab_is_for_one() || slab->free_count <= wanted * WHOLE_LIST_MOST);
@@ -191,7 +188,7 @@ static void move_slab(struct slab_set *from, struct slab_set *to, unsigned to_sh
     slab_set_insert(to, slab, slab_set_bucket_for(slab));
 }
 
-/* Takes a slab that is at least half free from another shard that has many free blocks. */
+/* Takes a slab that is at least a quarter free from another shard that has many free blocks. */
 static PRIM_COLD bool steal_slab(struct slab_set *set, unsigned shard, unsigned object_class) {
     uint32_t plenty = size_classes[object_class].capacity;
     bool found = false;
@@ -205,7 +202,7 @@ static PRIM_COLD bool steal_slab(struct slab_set *set, unsigned shard, unsigned 
         /* Two locks of one rank: the second is only tried, so nobody waits in a circle. */
         lock_acquire(&set->lock, LOCK_CLASS);
         if (lock_try_acquire_unranked(&victim->lock)) {
-            struct span *slab = victim->buckets[BUCKET_HALF];
+            struct span *slab = victim->buckets[BUCKET_QUARTER];
             if (slab && slab == victim->carving) { /* its fresh blocks are the victim's */
                 slab = slab->next;
             }
@@ -366,7 +363,7 @@ static unsigned return_runs(unsigned object_class, const struct run *runs, unsig
             if (slab_set_retire(set, slab)) {
                 emptied[emptied_count++] = slab;
                 effort -= RUNS_OF_A_SLAB;
-            } else if (slab->bucket != BUCKET_HALF) { /* it would stay there */
+            } else if (slab->bucket != BUCKET_QUARTER) { /* it would stay there */
                 slab_set_update(set, slab);
             }
         }

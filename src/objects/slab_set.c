@@ -53,7 +53,7 @@ PRIM_COLD void slab_set_remove_marked(struct slab_set *set, struct span *slab) {
         if (slab->bucket & MARK_CURSOR) {
             slab_set_move_cursor(rest, slab->next);
         }
-        span_unlink(&set->buckets[slab->bucket % BUCKET_COUNT], slab);
+        span_unlink(&set->buckets[slab->bucket % MARK_WAITING], slab);
     }
     slab->bucket = BUCKET_NONE;
 }

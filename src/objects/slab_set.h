@@ -19,14 +19,13 @@
 #include "pages/purge.h"
 
 enum slab_bucket {
-    BUCKET_HALF,
-    BUCKET_QUARTER,
-    BUCKET_EIGHTH,
-    BUCKET_RESTING,
+    BUCKET_EIGHTH,  /* an eighth is free, or more; in the order in which they are refilled from */
+    BUCKET_QUARTER, /* a quarter, or more */
+    BUCKET_RESTING, /* less than an eighth */
     BUCKET_COUNT,
     BUCKET_NONE = BUCKET_COUNT, /* in no list: full, or being carved */
     BUCKET_ASLEEP,              /* its free blocks are all asleep */
-    /* Marks on one of the first four: */
+    /* Marks on one of the first three: */
     MARK_WAITING = 8,  /* has been visited; if it is still so at the next visit, it was idle */
     MARK_SETTLED = 16, /* has no more pages to give: counted in the rest's settled_count */
     MARK_CURSOR = 32,  /* the rest's cursor: will be visited next */
@@ -112,7 +111,7 @@ PRIM_INLINE unsigned slab_set_bucket_for(const struct span *slab) {
         return slab->asleep_count ? BUCKET_ASLEEP : BUCKET_NONE;
     }
     if (count * 4 >= capacity) {
-        return count * 2 >= capacity ? BUCKET_HALF : BUCKET_QUARTER;
+        return BUCKET_QUARTER;
     }
     return count * 8 >= capacity ? BUCKET_EIGHTH : BUCKET_RESTING;
 }
