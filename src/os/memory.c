@@ -149,23 +149,29 @@ bool memory_purge(void *address, size_t size) {
     return done;
 }
 
-size_t memory_resident(void *address, size_t size) {
+size_t memory_samples(void *address, size_t size, size_t step) {
     /* A byte for each of the smallest pages: an emulator of larger ones fills in so many. */
     enum { PAGE_LEAST = 4096, PART_MAX = 512 * PAGE_LEAST };
     unsigned char pages[PART_MAX / PAGE_LEAST]; /* the stack may be small */
     size_t page_size = memory_page_size();
+    size_t stride = step < PART_MAX ? PART_MAX - PART_MAX % step : step; /* from call to call */
+    size_t most = step < PART_MAX ? stride : page_size;
     size_t resident = 0;
     int saved_errno = errno;
-    for (size_t done = is_confined() ? size : 0; done < size; done += PART_MAX) {
-        size_t part = size - done < PART_MAX ? size - done : PART_MAX;
+    for (size_t done = is_confined() ? size : 0; done < size; done += stride) {
+        size_t part = size - done < most ? size - done : most;
         if (syscall(SYS_mincore, (char *)address + done, part, pages) == 0) {
-            for (size_t i = 0; i < part / page_size; i++) {
+            for (size_t i = 0; i < part / page_size; i += step / page_size) {
                 resident += pages[i] & 1;
             }
         }
     }
     errno = saved_errno;
-    return resident * page_size;
+    return resident;
+}
+
+size_t memory_resident(void *address, size_t size) {
+    return memory_samples(address, size, memory_page_size()) * memory_page_size();
 }
 
 bool memory_has_pages(void *address, size_t size) {

@@ -53,6 +53,10 @@ void memory_unmap(void *address, size_t size);
  * false when the kernel refuses (locked pages), and then the contents are unspecified. */
 bool memory_purge(void *address, size_t size);
 
+/* Of a range's pages at every step bytes, from its first on, how many are resident; 0 where the
+ * process is confined. Pages of 2 MiB are looked at in one call, which costs as much as one page. */
+size_t memory_samples(void *address, size_t size, size_t step);
+
 /* How many bytes of the range hold physical pages; 0 where the process is confined. */
 size_t memory_resident(void *address, size_t size);
 

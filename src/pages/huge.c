@@ -84,15 +84,9 @@ uintptr_t huge_map_pool(size_t size) {
 static bool is_last_dense(const struct judgement *judgement) {
     uintptr_t start = load_relaxed(&judgement->start);
     uintptr_t end = load_relaxed(&judgement->end);
-    if (start >= end) { /* none, or another thread is between the two */
-        return false;
-    }
-    size_t step = (end - start) / SAMPLES;
-    unsigned resident = 0;
-    for (; start < end; start += step) {
-        resident += (unsigned)(memory_resident((void *)start, SMALL_PAGE) / SMALL_PAGE);
-    }
-    return resident >= DENSE_SAMPLES;
+    return start < end && /* else there is none, or another thread is between the two */
+           memory_page_size() == SMALL_PAGE &&
+           memory_samples((void *)start, end - start, (end - start) / SAMPLES) >= DENSE_SAMPLES;
 }
 
 static bool is_pausing(void) {

@@ -98,6 +98,10 @@ static void test_resident(void **state) {
     }
     if (!unit_is_emulated()) {
         assert_int_equal(memory_resident(bytes, size), unit_resident(bytes, size));
+        for (size_t step = 3; step < 1500; step *= 2) { /* several in a call, and one */
+            assert_int_equal(memory_samples(bytes, size, step * page), (1499 + step) / step);
+            assert_int_equal(memory_samples(bytes + page, size - page, step * page), 0);
+        }
         assert_true(memory_has_pages(bytes, bits_min(size, MEMORY_LOOK_MAX)));
     }
     memset(bytes, 1, size);
