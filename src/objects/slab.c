@@ -78,20 +78,22 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
 
 /* How many fresh blocks leave together, the first of them here. One thread gets those up to the end
  * of the system's page, and more: the next page stays untouched until it is needed. Among several
- * threads malloc waits for none of the kernel's pages, which the program may never touch: the first
- * block that starts in a page leaves alone, unlinked, and the others of that page the next time,
- * when somebody has written to it. One that shares a cache line with the next, which may be another
- * thread's by then, leaves with its neighbours, at the price of a page: everywhere if several fit
- * in a line, else where a slab begins, as two threads do. */
-static unsigned fresh_count(uintptr_t start, size_t size, unsigned wanted, bool is_first) {
+ * threads malloc waits for none of the kernel's pages, which the program may never touch: where the
+ * slab's may have to come yet, the first block that starts in one leaves alone, unlinked, and the
+ * others of that page the next time, when somebody has written to it. One that shares a cache line
+ * with the next, which may be another thread's by then, leaves with its neighbours, at the price of
+ * a page: everywhere if several fit in a line, else where a slab begins, as two threads do. */
+static unsigned fresh_count(const struct span *slab, uintptr_t start, size_t size,
+                            unsigned wanted) {
     size_t page = memory_page_size();
     if (slab_is_for_one()) {
         size_t least = bits_round_up(start + size, page) - start;
         return (unsigned)(bits_max(least, bits_min(wanted * size, CARVE_SIZE_MAX)) / size);
     }
     size_t offset = start & (page - 1);
-    bool may_leave = size % PRIM_CACHE_LINE == 0 || (size > PRIM_CACHE_LINE && !is_first);
-    bool leaves_alone = offset < size && may_leave;
+    bool may_leave = size % PRIM_CACHE_LINE == 0 || (size > PRIM_CACHE_LINE && slab->carved_count);
+    bool is_bare = slab->is_zero && !span_has_mark(start, MARK_HUGE);
+    bool leaves_alone = is_bare && offset < size && may_leave;
     return leaves_alone ? 1 : (unsigned)bits_min(wanted, (page - offset + size - 1) / size);
 }
 
@@ -108,8 +110,7 @@ static unsigned take_unlinked(struct slab_set *set, unsigned object_class, unsig
     }
     uint32_t room = size_classes[object_class].capacity - slab->carved_count;
     uintptr_t start = slab->address + slab->carved_count * size;
-    bool is_first = slab->carved_count == 0;
-    uint32_t count = (uint32_t)bits_min(room, fresh_count(start, size, wanted, is_first));
+    uint32_t count = (uint32_t)bits_min(room, fresh_count(slab, start, size, wanted));
     *first = (char *)start;
     slab->carved_count = (uint16_t)(slab->carved_count + count);
     slab->used_count = (uint16_t)(slab->used_count + count);

@@ -154,8 +154,9 @@ size_t memory_samples(void *address, size_t size, size_t step) {
     enum { PAGE_LEAST = 4096, PART_MAX = 512 * PAGE_LEAST };
     unsigned char pages[PART_MAX / PAGE_LEAST]; /* the stack may be small */
     size_t page_size = memory_page_size();
-    size_t stride = step < PART_MAX ? PART_MAX - PART_MAX % step : step; /* from call to call */
-    size_t most = step < PART_MAX ? stride : page_size;
+    bool is_fine = step < MEMORY_STEP_COARSE;
+    size_t stride = is_fine ? PART_MAX : step; /* from call to call */
+    size_t most = is_fine ? PART_MAX : page_size;
     size_t resident = 0;
     int saved_errno = errno;
     for (size_t done = is_confined() ? size : 0; done < size; done += stride) {
@@ -172,18 +173,6 @@ size_t memory_samples(void *address, size_t size, size_t step) {
 
 size_t memory_resident(void *address, size_t size) {
     return memory_samples(address, size, memory_page_size()) * memory_page_size();
-}
-
-bool memory_has_pages(void *address, size_t size) {
-    uint64_t pages[MEMORY_LOOK_MAX / 4096 / sizeof(uint64_t)] = {0};
-    int saved_errno = errno;
-    bool is_known = !is_confined() && syscall(SYS_mincore, address, size, pages) == 0;
-    errno = saved_errno;
-    uint64_t any = !is_known;
-    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
-        any |= pages[i] & 0x0101010101010101; /* the other bits mean nothing */
-    }
-    return any;
 }
 
 bool memory_is_pinned(void *address) {

@@ -54,15 +54,13 @@ void memory_unmap(void *address, size_t size);
 bool memory_purge(void *address, size_t size);
 
 /* Of a range's pages at every step bytes, from its first on, how many are resident; 0 where the
- * process is confined. Pages of 2 MiB are looked at in one call, which costs as much as one page. */
+ * process is confined. Steps below this divide 2 MiB, and so much is looked at in one call: it costs
+ * as much as one for a page. */
+enum { MEMORY_STEP_COARSE = 256 << 10 };
 size_t memory_samples(void *address, size_t size, size_t step);
 
 /* How many bytes of the range hold physical pages; 0 where the process is confined. */
 size_t memory_resident(void *address, size_t size);
-
-/* Whether any page of a range is resident; true where that is not known. */
-enum { MEMORY_LOOK_MAX = 2 << 20 }; /* bytes of the longest range */
-bool memory_has_pages(void *address, size_t size);
 
 /* Whether the page at this address is locked in memory or a huge page of the system's pool: then it
  * must stay where it is. True on kernels before 5.4, which do not tell and cannot move pages. */

@@ -194,7 +194,8 @@ void huge_consider_small(const struct span *span, uintptr_t clean_end) {
 void huge_consider_large(uintptr_t address, uintptr_t end) {
     uintptr_t start = bits_round_up(address, HUGE_SIZE);
     end = bits_round_down(end, HUGE_SIZE);
-    bool is_new = start != load_relaxed(&of_large.start); /* else a block was cut down */
+    /* Else a block was cut down, or its end is to go without. */
+    bool is_new = start != load_relaxed(&of_large.start) && end != load_relaxed(&of_large.end);
     if (start < end && is_new && options.thp == THP_AUTO) {
         huge_forget(start, end); /* what was asked for slabs */
         consider(&of_large, start, end);

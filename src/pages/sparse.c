@@ -1,6 +1,7 @@
 /* sparse.c - see sparse.h. */
 #include "pages/sparse.h"
 
+#include "os/confined.h"
 #include "os/memory.h"
 #include "settings/options.h"
 
@@ -13,8 +14,8 @@ _Atomic bool sparse_look_is_due;
 static _Atomic uint16_t looks;
 
 static bool has_page(uintptr_t address) {
-    return memory_has_pages((void *)bits_round_down(address, memory_page_size()),
-                            memory_page_size());
+    size_t page = memory_page_size();
+    return is_confined() || memory_samples((void *)bits_round_down(address, page), page, page);
 }
 
 unsigned sparse_samples(uintptr_t address, size_t size) {
