@@ -54,8 +54,8 @@ void memory_unmap(void *address, size_t size);
 bool memory_purge(void *address, size_t size);
 
 /* Of a range's pages at every step bytes, from its first on, how many are resident; 0 where the
- * process is confined. Steps below this divide 2 MiB, and so much is looked at in one call: it costs
- * as much as one for a page. */
+ * process is confined. Steps below this divide 2 MiB, and so much is looked at in one call, which
+ * costs as much as one for a page. */
 enum { MEMORY_STEP_COARSE = 256 << 10 };
 size_t memory_samples(void *address, size_t size, size_t step);
 
