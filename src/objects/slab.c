@@ -16,7 +16,7 @@ enum {
     WHOLE_LIST_SIZE = 2048,          /* slabs of blocks up to this size give their list uncut ... */
     WHOLE_LIST_MOST = 4,             /* ... if it has at most so many times what is wanted */
     CARVE_SIZE_MAX = 16 * 1024,      /* bytes of fresh blocks that one thread takes at once */
-    RUN_MAX = 16,                    /* runs of blocks returned under one lock */
+    RUN_MAX = 32,                    /* runs of blocks returned under one lock */
     RUN_LENGTH_MAX = SLICE_SIZE / 8, /* blocks that one can have at most */
     RUNS_OF_A_SLAB = 8,              /* take as long to return as a slab to free */
     BLOCKS_OF_A_RUN = 16,            /* take as long to walk as a run to return */
@@ -265,13 +265,15 @@ bool slab_has_free(unsigned shard, unsigned object_class) {
            load_relaxed(&home->rests[object_class].listed_count);
 }
 
-/* A run: consecutive blocks of a list that lie in one slab. */
+/* A run: consecutive blocks of a list that lie in one slice of a slab. Many of them are on a stack
+ * that may be small. */
 struct run {
-    void *first;
-    void *last;
-    struct span *slab;
-    uint32_t count;
+    char *first;
+    struct span *slab; /* one that was emptied, once the run was returned */
+    uint16_t count;
+    int16_t to_last; /* bytes from first */
 };
+_Static_assert(SLICE_SIZE <= INT16_MAX && RUN_LENGTH_MAX <= UINT16_MAX, "as a slice is small");
 
 /* Cuts up to so many runs off a list; returns how many. Blocks of different slices of one slab
  * make different runs, which costs a little and is never wrong. A circle is walked until there are
@@ -289,8 +291,8 @@ static unsigned gather_runs(void **list, struct run *runs, unsigned most) {
             last = block;
             block = *(void **)block;
         } while (--room && (uintptr_t)block >> SLICE_SHIFT == slice); /* NULL lies elsewhere */
-        run->last = last;
-        run->count = RUN_LENGTH_MAX - room;
+        run->to_last = (int16_t)((char *)last - run->first);
+        run->count = (uint16_t)(RUN_LENGTH_MAX - room);
     }
     *list = block;
     return (unsigned)(run - runs);
@@ -306,7 +308,7 @@ PRIM_INLINE bool is_owed(const struct run *run, unsigned object_class) {
 /* With the slab's lock held: takes a run back. The set's counts are left to the caller. */
 PRIM_INLINE void take_run(const struct run *run) {
     struct span *slab = run->slab;
-    *(void **)run->last = slab->free_blocks;
+    *(void **)(run->first + run->to_last) = slab->free_blocks;
     slab->free_blocks = run->first;
     slab->free_count = (uint16_t)(slab->free_count + run->count);
     slab->used_count = (uint16_t)(slab->used_count - run->count);
@@ -335,9 +337,8 @@ struct giving {
 /* Returns runs to their slabs, as long as the call may take; tells how many. A slab with a run
  * still to come cannot be emptied, so it cannot be reused under us; a slab whose last run is in may
  * be, so it is not looked at again. */
-static unsigned return_runs(unsigned object_class, const struct run *runs, unsigned count,
+static unsigned return_runs(unsigned object_class, struct run *runs, unsigned count,
                             bool is_careful, struct giving *giving) {
-    struct span *emptied[RUN_MAX];
     unsigned emptied_count = 0;
     unsigned trusted_class = is_careful ? 0 : object_class; /* 0: no slab's */
     void *freed_twice = NULL;
@@ -362,7 +363,7 @@ static unsigned return_runs(unsigned object_class, const struct run *runs, unsig
             }
             struct span *slab = run->slab;
             if (slab_set_retire(set, slab)) {
-                emptied[emptied_count++] = slab;
+                runs[emptied_count++].slab = slab;
                 effort -= RUNS_OF_A_SLAB;
             } else if (slab->bucket != BUCKET_QUARTER) { /* it would stay there */
                 slab_set_update(set, slab);
@@ -376,7 +377,7 @@ static unsigned return_runs(unsigned object_class, const struct run *runs, unsig
     }
     giving->effort = effort;
     for (unsigned i = 0; i < emptied_count; i++) {
-        purge_free(emptied[i], SPAN_DIRTY);
+        purge_free(runs[i].slab, SPAN_DIRTY);
     }
     if (PRIM_UNLIKELY(freed_twice != NULL)) {
         double_free_note(freed_twice);
