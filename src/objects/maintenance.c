@@ -34,12 +34,14 @@ static bool is_wanted(void) {
     return options.maintenance && options_return_idle() && !is_confined();
 }
 
-/* Several threads at once may count sets twice, or not: who starts the thread counts again. */
+/* Several threads at once may count sets twice, or not: who starts the thread counts again. Nothing
+ * is to be counted while all that the heap holds would not do. */
 void maintenance_look(void) {
     static _Atomic unsigned next_set;    /* (atomic: hint) to be counted */
     static _Atomic size_t counted_bytes; /* (atomic: hint) in the sets before that one */
     size_t threshold = load_relaxed(&maintenance_threshold);
-    if (threshold == CANNOT_START) {
+    bool is_small = threshold == MAINTENANCE_MIN && page_heap_resident_bytes() < threshold;
+    if (is_small || threshold == CANNOT_START) {
         return;
     }
     unsigned set = load_relaxed(&next_set);
