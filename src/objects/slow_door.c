@@ -153,7 +153,7 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     if (PRIM_UNLIKELY(!block)) {
         return NULL;
     }
-    if (PRIM_UNLIKELY(span_of_block(block)->is_zero)) {
+    if (PRIM_UNLIKELY(span_of_heap_slice((uintptr_t)block)->is_zero)) {
         give_idle_if_grown();
     }
     if (sampler_was_started()) {
@@ -309,7 +309,7 @@ void *allocate_aligned(size_t size, size_t alignment) {
 }
 
 static void release_large(void *block) {
-    struct span *span = span_of_block(block);
+    struct span *span = span_of_heap_slice((uintptr_t)block); /* it begins there */
     if (PRIM_UNLIKELY(span->is_sampled)) {
         sampler_end(block);
     }

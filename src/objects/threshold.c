@@ -20,12 +20,8 @@ void threshold_apply_options(void) {
     store_relaxed(&threshold_large_size_min, least);
 }
 
-void threshold_begin(struct span *span, size_t size) {
+PRIM_COLD void threshold_mark(struct span *span, size_t size) {
     size_t least = option_now(mmap_threshold);
-    span->leaves_at_free = false;
-    if (PRIM_LIKELY(least == OPTION_AUTO)) {
-        return;
-    }
     if (least <= MEDIUM_SIZE_MAX) {
         least = load_relaxed(&threshold_large_size_min);
     }

@@ -11,6 +11,7 @@
 #define PRIM_OBJECTS_THRESHOLD_H
 
 #include "pages/span.h"
+#include "settings/options.h"
 
 /* Sizes from here on are large blocks: MEDIUM_SIZE_MAX + 1, unless the threshold is less. (But for
  * those up to SPARSE_SIZE_MAX while blocks stay untouched inside: slow_door.c.) */
@@ -24,7 +25,14 @@ PRIM_INLINE bool threshold_is_large(size_t size) {
 void threshold_apply_options(void);
 
 /* Decides whether a new large block of this size has the property, and marks its span. */
-void threshold_begin(struct span *span, size_t size);
+void threshold_mark(struct span *span, size_t size);
+
+PRIM_INLINE void threshold_begin(struct span *span, size_t size) {
+    span->leaves_at_free = false;
+    if (PRIM_UNLIKELY(option_now(mmap_threshold) != OPTION_AUTO)) {
+        threshold_mark(span, size);
+    }
+}
 
 /* The block ends, with its pages already gone (CLEAN) or not (DIRTY): gives them back if it had the
  * property. Returns their state after that. */
