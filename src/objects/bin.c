@@ -163,8 +163,11 @@ void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t align
         return NULL;
     }
     uint8_t *borrowed = &cache->rest->borrowed[object_class - MEDIUM_CLASS_FIRST];
+    if (*borrowed >= BORROW_MOST) {
+        return NULL;
+    }
     unsigned last = (unsigned)bits_min(object_class + BORROW_CLASSES, CLASS_COUNT);
-    for (unsigned from = object_class + 1; from <= last && *borrowed < BORROW_MOST; from++) {
+    for (unsigned from = object_class + 1; from <= last; from++) {
         void *block = head_of(cache, from);
         if (block && ((uintptr_t)block & (bits_max(alignment, 1) - 1)) == 0) {
             bin_of(cache, from)->only_freed = 0;
