@@ -6,9 +6,10 @@
  * and an object that is "allocated" gets the place of one that was "freed": what these accesses
  * cost without an allocator, for one to be compared with.
  *
- * There are three times: all is built, objects are replaced, all are freed. The resident size is
- * taken with all objects alive, and again <rest> ms after all were freed, while all threads still
- * live. section_boundary() is called between the times, where callgrind starts a new count.
+ * There are three times: all is built, objects are replaced, all are freed. The resident size
+ * without pages of files is taken with all objects alive, and again <rest> ms after all were freed,
+ * while all threads still live. section_boundary() is called between the times, where callgrind
+ * starts a new count.
  */
 #include "figures.h"
 
@@ -132,14 +133,14 @@ static void replacing_begins(void) {
 static void replacing_ends(void) {
     replacing_s += time_now_s();
     replacing_cpu_s += usage_now().cpu_s;
-    resident_working = resident_bytes();
+    resident_working = anonymous_bytes();
     section_boundary();
 }
 
 static void rest(void) {
     section_boundary();
     pause_us(arguments[6].value * 1000);
-    resident_idle = resident_bytes();
+    resident_idle = anonymous_bytes();
 }
 
 static uint64_t rounds_each(void) {
@@ -172,7 +173,7 @@ int main(int argc, char **argv) {
     uint64_t threads = arguments[2].value;
     pthread_barrier_init(&barrier, NULL, (unsigned)threads);
     for (uint64_t t = 0; t < threads; t++) owner_prepare(&owners[t], t);
-    resident_before = resident_bytes();
+    resident_before = anonymous_bytes();
     double started_s = time_now_s();
     section_boundary();
     threads_run(threads, live, owners, sizeof *owners);
