@@ -48,9 +48,6 @@ void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigne
 void *bin_take_spare(struct thread_cache *cache, unsigned object_class);
 void bin_head_to_spare(struct thread_cache *cache, unsigned object_class);
 
-/* The same for a collection: of more than half a short bin the older part, else all of it. */
-void bin_set_aside(struct thread_cache *cache, unsigned object_class);
-
 /* Gives the spare away: all of it, if it is kept for who needs it next; else some. */
 enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_class);
 

@@ -101,9 +101,9 @@ static void test_short_bins_have_one_list(void **state) {
     assert_null(bin->spare);
     check_bin(cache, object_class);
     bin_set_capacity(cache, object_class, CAPACITY); /* it grew */
-    bin_set_aside(cache, object_class);
-    assert_int_equal(bin->spare_count, 1);
-    assert_int_equal(length(cache->head[object_class]), CAPACITY);
+    bin_head_to_spare(cache, object_class);
+    assert_int_equal(bin->spare_count, CAPACITY + 1);
+    assert_null(cache->head[object_class]);
     check_bin(cache, object_class);
     bin_flush(cache, object_class);
     bin_set_capacity(cache, object_class, 0);
