@@ -108,6 +108,11 @@ PRIM_COLD void thread_cache_set_medium(struct thread_cache *cache) {
 }
 
 static PRIM_COLD void collect(struct thread_cache *cache) {
+    if (PRIM_UNLIKELY(load_relaxed(&size_table_is_young))) {
+        lock_acquire(&caches.lock, LOCK_CACHES);
+        size_table_age();
+        lock_release(&caches.lock, LOCK_CACHES);
+    }
     if (cache->has_borrowed) {
         memset(cache->rest->borrowed, 0, sizeof cache->rest->borrowed);
         cache->has_borrowed = false;
@@ -287,6 +292,7 @@ static struct thread_cache *new_cache(void) {
     struct thread_cache_rest *rest = cache ? &first_rest : new_rest();
     if (rest && !cache) {
         cache = metadata_allocate(sizeof *cache, PRIM_CACHE_LINE);
+        size_table_age();
         huge_note_thread();
     }
     if (cache) {
@@ -376,14 +382,18 @@ PRIM_COLD void thread_cache_initialise(void) {
 }
 
 PRIM_COLD void thread_cache_apply_options(void) {
+    bool tells_sizes_apart = threshold_is_large(MEDIUM_SIZE_MAX) || hardened_is_on();
     thread_cache_nest();
     if (load_relaxed(&caches.count) > 1) {
         slab_initialise((unsigned)option_now(shards));
     }
     lock_acquire(&caches.lock, LOCK_CACHES);
+    if (tells_sizes_apart) { /* a young process does not */
+        store_relaxed(&size_table_is_young, false);
+    }
     size_table_fill();
     lock_release(&caches.lock, LOCK_CACHES);
-    if (has_cache() && (threshold_is_large(MEDIUM_SIZE_MAX) || hardened_is_on())) {
+    if (has_cache() && tells_sizes_apart) {
         thread_cache_flush(own_cache);
     }
     thread_cache_leave();
