@@ -248,6 +248,12 @@ static void older_to_spare(struct thread_cache *cache, unsigned object_class, un
     }
 }
 
+void bin_set_aside(struct thread_cache *cache, unsigned object_class) {
+    const struct bin *bin = bin_of(cache, object_class);
+    bool is_long = bin_is_short(bin) && bin_head_length(cache, object_class) > bin->capacity;
+    older_to_spare(cache, object_class, is_long && slab_is_for_one() ? bin->capacity : 0, NULL);
+}
+
 static unsigned idle_capacity(unsigned object_class) {
     size_t size = size_classes[object_class].size;
     return size > GREATER_SIZE ? (unsigned)(CAPACITY_IDLE_SIZE / size) : CAPACITY_IDLE_COUNT;

@@ -48,6 +48,11 @@ void bin_set_capacity(struct thread_cache *cache, unsigned object_class, unsigne
 void *bin_take_spare(struct thread_cache *cache, unsigned object_class);
 void bin_head_to_spare(struct thread_cache *cache, unsigned object_class);
 
+/* The same for a collection. A thread that is alone keeps half of a short bin: the fewer blocks are
+ * aside, the fewer pages they hold when it goes to sleep. Among several the way to that half, along
+ * blocks that are cold, is what takes malloc longest, and others can use all of them. */
+void bin_set_aside(struct thread_cache *cache, unsigned object_class);
+
 /* Gives the spare away: all of it, if it is kept for who needs it next; else some. */
 enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_class);
 

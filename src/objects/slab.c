@@ -92,7 +92,7 @@ static unsigned fresh_count(const struct span *slab, uintptr_t start, size_t siz
     }
     size_t offset = start & (page - 1);
     bool may_leave = size % PRIM_CACHE_LINE == 0 || (size > PRIM_CACHE_LINE && slab->carved_count);
-    bool is_bare = slab->is_zero && !span_has_mark(start, MARK_HUGE);
+    bool is_bare = !span_has_mark(start, MARK_HUGE);
     bool leaves_alone = is_bare && offset < size && may_leave;
     return leaves_alone ? 1 : (unsigned)bits_min(wanted, (page - offset + size - 1) / size);
 }

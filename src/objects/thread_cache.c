@@ -93,7 +93,7 @@ static bool collect_bin(struct thread_cache *cache, unsigned object_class) {
                              (unsigned)bits_max(half, bin_capacity_start(cache, object_class)));
         }
     } else {
-        bin_head_to_spare(cache, object_class); /* to cut it were to walk along cold blocks */
+        bin_set_aside(cache, object_class);
     }
     if (PRIM_UNLIKELY(cache->is_sampling)) {
         thread_sampler_collect(cache, object_class);

@@ -75,38 +75,63 @@ static void test_capacities(void **state) {
     options.cache_thread = cache_thread;
 }
 
-/* A short bin has all blocks in its head, and gives the older half away when it is full. */
-static void test_short_bins_have_one_list(void **state) {
-    (void)state;
-    enum { CAPACITY = 8, SIZE = 4000 };
-    static void *blocks[2 * CAPACITY + 1];
+enum { SHORT_CAPACITY = 8, SHORT_SIZE = 4000 };
+
+/* Frees as many blocks as fill a short bin's head, and one more, which makes room. */
+static struct thread_cache *with_short_bin(void) {
+    static void *blocks[2 * SHORT_CAPACITY + 1];
     struct thread_cache *cache = fresh_cache();
-    unsigned object_class = size_class_of(SIZE);
-    const struct bin *bin = bin_of(cache, object_class);
-    for (unsigned i = 0; i <= 2 * CAPACITY; i++) {
-        blocks[i] = allocate(SIZE);
+    unsigned object_class = size_class_of(SHORT_SIZE);
+    for (unsigned i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        blocks[i] = allocate(SHORT_SIZE);
     }
     bin_flush(cache, object_class);
-    bin_set_capacity(cache, object_class, CAPACITY);
+    bin_set_capacity(cache, object_class, SHORT_CAPACITY);
     cache->slow_events = 0; /* the next has nothing else to do */
-    for (unsigned i = 0; i < 2 * CAPACITY; i++) {
+    for (unsigned i = 0; i < 2 * SHORT_CAPACITY; i++) {
         release(blocks[i]);
     }
-    assert_int_equal(length(cache->head[object_class]), 2 * CAPACITY);
+    assert_int_equal(length(cache->head[object_class]), 2 * SHORT_CAPACITY);
     assert_int_equal(cache->slow_events, 0);
-    release(blocks[2 * CAPACITY]);
+    release(blocks[2 * SHORT_CAPACITY]);
     assert_int_equal(cache->slow_events, 1);
-    assert_int_equal(length(cache->head[object_class]), CAPACITY + 1);
-    assert_ptr_equal(cache->head[object_class], blocks[2 * CAPACITY]);
-    assert_null(bin->spare);
-    check_bin(cache, object_class);
-    bin_set_capacity(cache, object_class, CAPACITY); /* it grew */
-    bin_head_to_spare(cache, object_class);
-    assert_int_equal(bin->spare_count, CAPACITY + 1);
-    assert_null(cache->head[object_class]);
+    assert_ptr_equal(cache->head[object_class], blocks[2 * SHORT_CAPACITY]);
+    bin_set_capacity(cache, object_class, SHORT_CAPACITY); /* it grew */
+    return cache;
+}
+
+static void end_short_bin(struct thread_cache *cache) {
+    unsigned object_class = size_class_of(SHORT_SIZE);
     check_bin(cache, object_class);
     bin_flush(cache, object_class);
     bin_set_capacity(cache, object_class, 0);
+}
+
+/* A short bin has all blocks in its head, and gives the older half away when it is full. A
+ * collection sets the older half aside where a thread is alone, and all where there are several. */
+static void check_short_bin(unsigned stay) {
+    struct thread_cache *cache = with_short_bin();
+    unsigned object_class = size_class_of(SHORT_SIZE);
+    const struct bin *bin = bin_of(cache, object_class);
+    assert_int_equal(length(cache->head[object_class]), SHORT_CAPACITY + 1);
+    assert_null(bin->spare);
+    check_bin(cache, object_class);
+    bin_set_aside(cache, object_class);
+    assert_int_equal(bin->spare_count, SHORT_CAPACITY + 1 - stay);
+    assert_int_equal(length(cache->head[object_class]), stay);
+    end_short_bin(cache);
+}
+
+static void test_short_bin_alone(void **state) {
+    (void)state;
+    assert_true(slab_is_for_one());
+    check_short_bin(SHORT_CAPACITY);
+}
+
+static void test_short_bin_of_several(void **state) {
+    (void)state;
+    assert_false(slab_is_for_one());
+    check_short_bin(0);
 }
 
 /* A medium class without a block takes what the next one has, but not for ever. */
@@ -220,8 +245,9 @@ static void test_alignment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_short_bin_alone),
         cmocka_unit_test(test_capacities),
-        cmocka_unit_test(test_short_bins_have_one_list),
+        cmocka_unit_test(test_short_bin_of_several),
         cmocka_unit_test(test_borrowing),
         cmocka_unit_test(test_own_blocks_first),
         cmocka_unit_test(test_block_without_a_bin),
