@@ -78,8 +78,8 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
 
 /* How many fresh blocks leave together, the first of them here. One thread gets those up to the end
  * of the system's page, and more: the next page stays untouched until it is needed. Among several
- * threads malloc waits for none of the kernel's pages, which the program may never touch: where the
- * slab's may have to come yet, the first block that starts in one leaves alone, unlinked, and the
+ * threads malloc waits for none of the kernel's pages, which the program may never touch: unless
+ * they are a huge one, the first block that starts in one leaves alone, unlinked, and the
  * others of that page the next time, when somebody has written to it. One that shares a cache line
  * with the next, which may be another thread's by then, leaves with its neighbours, at the price of
  * a page: everywhere if several fit in a line, else where a slab begins, as two threads do. */
@@ -92,8 +92,7 @@ static unsigned fresh_count(const struct span *slab, uintptr_t start, size_t siz
     }
     size_t offset = start & (page - 1);
     bool may_leave = size % PRIM_CACHE_LINE == 0 || (size > PRIM_CACHE_LINE && slab->carved_count);
-    bool is_bare = !span_has_mark(start, MARK_HUGE);
-    bool leaves_alone = is_bare && offset < size && may_leave;
+    bool leaves_alone = offset < size && may_leave && !span_has_mark(start, MARK_HUGE);
     return leaves_alone ? 1 : (unsigned)bits_min(wanted, (page - offset + size - 1) / size);
 }
 
