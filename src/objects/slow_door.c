@@ -22,7 +22,6 @@
 #include "objects/tag.h"
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
-#include "objects/watcher.h"
 #include "pages/page_heap.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
@@ -243,19 +242,6 @@ void *allocate_slowest(size_t size) {
     return allocate_entering(size, 0, NULL);
 }
 
-/* What was visible still is, but where other threads, or the program's function, have asked for
- * something meanwhile. */
-PRIM_INLINE void leave_plainly(struct thread_cache *cache) {
-    if (PRIM_UNLIKELY(options_see_every_call() || watcher_is_any() || cache->tag)) {
-        thread_cache_leave();
-        return;
-    }
-    thread_cache_leave_shortly(cache);
-    if (PRIM_UNLIKELY(load_relaxed(&reserve_deferred) != NULL)) {
-        reserve_drain();
-    }
-}
-
 /* Most slow calls: the thread's own cache is visible, so nobody wants to see the call, and only the
  * bin is empty or the block large. NULL where there is no memory. */
 static void *allocate_plainly(struct thread_cache *cache, size_t size) {
@@ -264,7 +250,7 @@ static void *allocate_plainly(struct thread_cache *cache, size_t size) {
     unsigned object_class = plain_class(size);
     void *block = object_class == CLASS_LARGE ? allocate_large(bits_max(size, 1), 0, NULL)
                                               : pop(cache, object_class, 0);
-    leave_plainly(cache);
+    thread_cache_leave_to(cache);
     return block;
 }
 

@@ -128,7 +128,7 @@ static PRIM_COLD void collect(struct thread_cache *cache) {
 
 PRIM_INLINE void show(struct thread_cache *cache) {
     bool is_hidden = options_see_every_call() || watcher_is_any() || cache->tag;
-    thread_cache_visible = is_hidden ? &thread_cache_none.cache : cache;
+    thread_cache_visible = PRIM_UNLIKELY(is_hidden) ? &thread_cache_none.cache : cache;
 }
 
 void thread_cache_show(void) {
@@ -143,17 +143,21 @@ PRIM_COLD void thread_cache_nest(void) {
     }
 }
 
+void thread_cache_leave_to(struct thread_cache *cache) {
+    order_for_handlers();
+    show(cache); /* another thread, or the program's function, may have asked for something */
+    if (PRIM_UNLIKELY(load_relaxed(&reserve_deferred) != NULL)) {
+        reserve_drain();
+    }
+}
+
 void thread_cache_leave(void) {
     PRIM_ASSERT(thread_cache_is_inside());
-    order_for_handlers();
     struct thread_cache *outer = (struct thread_cache *)((uint64_t *)thread_cache_visible - 1);
-    if (outer == &thread_cache_none.cache && has_cache()) {
-        show(own_cache); /* mallopt may have asked in another thread for every call to be seen */
+    if (outer != &thread_cache_none.cache) {
+        thread_cache_leave_shortly(outer);
     } else {
-        thread_cache_visible = outer;
-    }
-    if (PRIM_UNLIKELY(load_relaxed(&reserve_deferred) != NULL) && !thread_cache_is_inside()) {
-        reserve_drain();
+        thread_cache_leave_to(has_cache() ? own_cache : outer);
     }
 }
 

@@ -125,8 +125,11 @@ PRIM_INLINE bool thread_cache_enter(void) {
 /* Enters, perhaps once more: for what must not be done in a signal handler that interrupted us. */
 void thread_cache_nest(void);
 
-/* Frees what handlers could not, unless the thread is inside still. */
+/* Leaves, and frees what handlers could not, unless the thread is inside still. */
 void thread_cache_leave(void);
+
+/* The same for a thread that has entered once and whose cache this is. */
+void thread_cache_leave_to(struct thread_cache *cache);
 
 /* The calling thread's cache, made at the first call; NULL for a thread that is past its
  * destructors or when there is no memory: then work with the slabs directly. */
