@@ -108,7 +108,7 @@ static struct span *join(struct span *span, struct span *neighbour, enum span_st
                        SPAN_BUSY);
 }
 
-void page_heap_insert(struct span *span, enum span_state state) {
+struct span *page_heap_insert(struct span *span, enum span_state state) {
     PRIM_ASSERT(span_state(span) == SPAN_BUSY);
     span = join(span, left_neighbour(span), state);
     span = join(span, span_of_slice(span_end(span)), state);
@@ -117,6 +117,7 @@ void page_heap_insert(struct span *span, enum span_state state) {
     if (PRIM_UNLIKELY(limits_are_pressed()) && state == SPAN_CLEAN) {
         limits_note_resident(resident_bytes(0));
     }
+    return span;
 }
 
 static void settle_one(void) {
@@ -202,16 +203,16 @@ static struct growth map_more(size_t slice_count) {
     return growth.start ? growth : map_growth(needed, unit);
 }
 
-/* Adds at least slice_count contiguous CLEAN slices to the heap. */
-static PRIM_COLD bool extend_heap(size_t slice_count) {
+/* Adds at least slice_count contiguous CLEAN slices to the heap: the extent that they are in. */
+static PRIM_COLD struct span *extend_heap(size_t slice_count) {
     struct growth growth = map_more(slice_count);
     if (!growth.start) {
-        return false;
+        return NULL;
     }
     if (growth.start + growth.size > (uintptr_t)1 << PRIM_ADDRESS_BITS ||
         !span_cover(growth.start, growth.size)) {
         memory_unmap((void *)growth.start, growth.size);
-        return false;
+        return NULL;
     }
     if (growth.is_pool) {
         span_set_marks(growth.start, growth.start + growth.size, MARK_POOL, true);
@@ -221,10 +222,10 @@ static PRIM_COLD bool extend_heap(size_t slice_count) {
     }
     size_t mapped = load_relaxed(&page_heap.mapped_slices) + growth.size / SLICE_SIZE;
     store_relaxed(&page_heap.mapped_slices, mapped);
-    page_heap_insert(span_create(growth.start, growth.size / SLICE_SIZE, SPAN_BUSY), SPAN_CLEAN);
     limits_note_growth(mapped * SLICE_SIZE);
     huge_note_growth(growth.start, growth.size, mapped * SLICE_SIZE);
-    return true;
+    return page_heap_insert(span_create(growth.start, growth.size / SLICE_SIZE, SPAN_BUSY),
+                            SPAN_CLEAN);
 }
 
 void page_heap_note_low_water(void) {
@@ -272,13 +273,11 @@ static struct span *dirty_fit(size_t slice_count) {
 }
 
 /* Address space is never given back: none is taken whose descriptors alone pass the limit, as that
- * for a far too great alignment would. */
+ * for a great alignment may. */
 static struct span *clean_fit(size_t slice_count) {
     struct span *span = search(&page_heap.clean, slice_count);
     size_t described = slice_count * sizeof(struct span) / SLICE_SIZE;
-    return span || !limits_allow(resident_bytes(described)) || !extend_heap(slice_count)
-               ? span
-               : search(&page_heap.clean, slice_count);
+    return span || !limits_allow(resident_bytes(described)) ? span : extend_heap(slice_count);
 }
 
 /* A span freed of late that is just what is asked for. */

@@ -84,8 +84,9 @@ size_t page_heap_resident_bytes(void);
 void page_heap_note_low_water(void);
 
 /* With the lock held: puts a BUSY span into the set of the given state, joined with its
- * neighbours; takes a span out of its set and makes it BUSY; cuts off a BUSY span's end. */
-void page_heap_insert(struct span *span, enum span_state state);
+ * neighbours, and returns the joint span; takes a span out of its set and makes it BUSY; cuts off a
+ * BUSY span's end. */
+struct span *page_heap_insert(struct span *span, enum span_state state);
 void page_heap_remove(struct span *span);
 struct span *page_heap_split(struct span *span, size_t slice_count);
 
