@@ -19,6 +19,8 @@ enum {
     GROWTH_DIVISOR = 4,         /* a growing block finds room for a quarter more behind it */
 };
 
+#define ALIGNMENT_MAX ((size_t)64 << 30)
+
 /* 0 when the size is impossible. */
 static size_t slices_for(size_t size) {
     return size > PTRDIFF_MAX - SLICE_SIZE ? 0 : (size + SLICE_SIZE - 1) / SLICE_SIZE;
@@ -110,9 +112,11 @@ static void end_block(struct span *span, enum span_state state) {
     purge_free(span, threshold_end(span, state));
 }
 
+/* What is searched for an alignment is greater by it, and has descriptors for good: 3 MiB of pages
+ * for the most that is allowed, which is more memory than most machines have. */
 static struct span *allocate_span(size_t slices, size_t alignment, unsigned object_class) {
-    size_t limit = (size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT);
-    if (slices == 0 || slices > limit || alignment / SLICE_SIZE > limit - slices) {
+    bool is_possible = slices - 1 < (size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT);
+    if (!is_possible || alignment > ALIGNMENT_MAX) {
         return NULL;
     }
     struct span *span = page_heap_allocate_for(slices, alignment, object_class);

@@ -133,6 +133,18 @@ static void test_t28_memalign_rounds_alignment_up(void **state) {
     }
 }
 
+/* T36: what describes the address space that would have to be searched would stay for good. */
+static void test_t36_alignments_above_64_gib_fail(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ALLOCATORS; i++) {
+        for (unsigned shift = 37; shift < 64; shift++) {
+            errno = 0;
+            assert_null(opaque(allocators[i]((size_t)1 << shift, 100)));
+            assert_true(i == 0 || errno == ENOMEM);
+        }
+    }
+}
+
 /* T36: huge alignments either work or fail with ENOMEM; no abort, no wrap-around. */
 static void test_t36_huge_alignments(void **state) {
     (void)state;
@@ -222,6 +234,7 @@ int main(void) {
         cmocka_unit_test(test_t27_aligned_alloc_refuses_other_alignments),
         cmocka_unit_test(test_t28_posix_memalign_reports_by_value),
         cmocka_unit_test(test_t28_memalign_rounds_alignment_up),
+        cmocka_unit_test(test_t36_alignments_above_64_gib_fail),
         cmocka_unit_test(test_t36_huge_alignments),
         cmocka_unit_test(test_valloc_and_pvalloc),
         cmocka_unit_test(test_t29_valloc_and_pvalloc_fail_with_enomem),
