@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 
-use crate::allocators::is_allocator_library;
+use crate::allocators::{PRIMALLOC, is_allocator_library, name_of_library};
 
 pub const LD_PRELOAD: &str = "LD_PRELOAD";
 const OPTIONS: &str = "PRIMALLOC_OPTIONS";
@@ -64,6 +64,14 @@ pub fn preloads_without_allocators() -> OsString {
         .filter(|path| !path.is_empty() && !is_allocator_library(Path::new(path)))
         .collect();
     kept.join(OsStr::new(":"))
+}
+
+/// Whether LD_PRELOAD brings primalloc.
+pub fn preloads_primalloc() -> bool {
+    preloads()
+        .as_bytes()
+        .split(|byte| b": \t".contains(byte))
+        .any(|path| name_of_library(OsStr::from_bytes(path)) == Some(PRIMALLOC))
 }
 
 /// Brings `library` in place of whatever allocator is preloaded; none leaves libc's own.

@@ -49,6 +49,27 @@ fn compare_passes_on_what_the_library_says_of_options() {
 }
 
 #[test]
+fn faults_passes_on_what_the_library_says_of_options() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let faults = |preload: &Path, words: &[&str]| {
+        let mut tool = tool();
+        tool.env("PRIMALLOC_LIBRARY", &library).env("LD_PRELOAD", preload);
+        tool.args(["faults", "--no-perf"]).args(words).args(["--", "true"]).assert().success()
+    };
+    let nobody = Path::new("");
+    let unknown = "unknown option 'purgee': did you mean 'purge'?";
+    let unheeded = "only primalloc heeds --option";
+    faults(nobody, &["-o", "purgee=1"]).stderr(contains(unknown)).stderr(contains(unheeded));
+    faults(nobody, &["-o", "purge=0"]).stderr(contains(unheeded)).stderr(contains(unknown).not());
+    faults(nobody, &[]).stderr(contains("primalloc:").not());
+    faults(&library, &["-o", "purgee=1"])
+        .stderr(contains(unknown).count(1))
+        .stderr(contains(unheeded).not());
+}
+
+#[test]
 fn only_exe_keeps_it_from_children() {
     let Some(library) = real_library() else {
         return;

@@ -12,11 +12,12 @@ use clap::Args;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::unistd::{Pid, Uid, geteuid};
 
-use crate::allocators::{self, Allocator};
+use crate::allocators::{self, Allocator, option_complaints};
 use crate::arguments::PreloadArguments;
 use crate::child::{self, LaunchStamp, Outcome, Supervisor};
 use crate::environment;
 use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
+use crate::library;
 use crate::output::faults as output;
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
@@ -174,7 +175,7 @@ fn set_environment(
     command: &mut Command,
 ) -> Result<()> {
     environment::set_options(command, &arguments.preload.options);
-    let Some(name) = &arguments.allocator else { return Ok(()) };
+    let Some(name) = &arguments.allocator else { return tell_of_options(arguments) };
     let selected =
         allocators::select(std::slice::from_ref(name), arguments.preload.library.as_deref())?;
     let [Allocator { library, .. }] = &selected[..] else {
@@ -187,6 +188,23 @@ fn set_environment(
         }
     }
     environment::replace_allocator(command, library.as_deref())
+}
+
+/// Options are primalloc's: one that is preloaded says itself which it can't use.
+fn tell_of_options(arguments: &FaultsArguments) -> Result<()> {
+    let PreloadArguments { library, options, .. } = &arguments.preload;
+    if options.is_empty() || environment::preloads_primalloc() {
+        return Ok(());
+    }
+    anstream::eprintln!(
+        "primalloc: the program runs on the allocator that it has, and only primalloc heeds \
+         --option; --allocator primalloc runs it on that"
+    );
+    let found = library::find(library.as_deref()).ok();
+    for complaint in found.map_or(Ok(Vec::new()), |path| option_complaints(&path, options))? {
+        anstream::eprintln!("{complaint}");
+    }
+    Ok(())
 }
 
 fn minor_of(usage: &libc::rusage) -> u64 {
