@@ -30,7 +30,7 @@ unsigned machine_processor_count(void) {
     if (count == 0) {
         unsigned long mask[16384 / 8 / sizeof(unsigned long)]; /* 16,384 processors */
         int saved_errno = errno;
-        long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+        long bytes = syscall(SYS_sched_getaffinity, getpid(), sizeof mask, mask);
         errno = saved_errno;
         for (long word = 0; word < bytes / (long)sizeof mask[0]; word++) {
             count += bits_count(mask[word]);

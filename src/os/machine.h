@@ -4,9 +4,10 @@
 
 #include "base/compiler.h"
 
-/* How many processors this process may keep busy: the least of its affinity and of its control
- * group's quota, rounded up; at least 1. Asked once, at the first call; a guess where the process
- * is confined by then. */
+/* How many processors this process may keep busy: the least of its first thread's affinity (the
+ * caller's own may be one processor, as programs pin their workers) and of its control group's
+ * quota, rounded up; at least 1. Asked once, at the first call; a guess where the process is
+ * confined by then. */
 unsigned machine_processor_count(void);
 
 /* The processor that the calling thread runs on; may be out of date when it returns, and may be

@@ -125,6 +125,28 @@ static void test_processor_count(void **state) {
     expect_processors((unsigned)CPU_COUNT(&allowed));
 }
 
+/* Programs pin their workers, of which one may be the first to ask. */
+static void count_on_one_processor(unsigned number) {
+    cpu_set_t one;
+    (void)number;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0, "cannot be pinned");
+    machine_processor_count();
+}
+
+static void ask_in_a_pinned_thread(void) {
+    cpu_set_t allowed;
+    CHECK(sched_getaffinity(0, sizeof allowed, &allowed) == 0, "no affinity");
+    unit_run_threads(1, count_on_one_processor);
+    expect_processors((unsigned)CPU_COUNT(&allowed));
+}
+
+static void test_a_pinned_thread_asks(void **state) {
+    (void)state;
+    assert_int_equal(unit_signal_of(ask_in_a_pinned_thread), 0);
+}
+
 /* A thread that may run on one processor only is told that one. */
 static void test_processor(void **state) {
     (void)state;
@@ -168,8 +190,11 @@ static void test_clock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_machines),  cmocka_unit_test(test_the_question_is_put_late),
-        cmocka_unit_test(test_processor_count), cmocka_unit_test(test_processor),
+        cmocka_unit_test(test_other_machines),
+        cmocka_unit_test(test_the_question_is_put_late),
+        cmocka_unit_test(test_a_pinned_thread_asks),
+        cmocka_unit_test(test_processor_count),
+        cmocka_unit_test(test_processor),
         cmocka_unit_test(test_clock),
     };
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
