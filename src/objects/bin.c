@@ -104,9 +104,14 @@ void bin_grow(struct thread_cache *cache, unsigned object_class) {
     }
 }
 
-/* A class that little is used of is not worth slabs in each shard. */
+/* A class that little is used of is not worth slabs in each shard. But where threads come and go,
+ * the blocks of one that ended are soon another's on another processor; if neighbours share a line,
+ * both wait for it with each write. So such a class has only as many slabs as shards first. */
 static unsigned shard_for(unsigned object_class) {
-    return slab_count(object_class) < FEW_SLABS ? 0 : thread_cache_shard();
+    bool shares_lines =
+        size_classes[object_class].size % PRIM_CACHE_LINE != 0 && thread_cache_is_inherited();
+    size_t few = shares_lines ? bits_min(FEW_SLABS, slab_shard_count()) : FEW_SLABS;
+    return slab_count(object_class) < few ? 0 : thread_cache_shard();
 }
 
 /* Blocks from the slabs; returns how many, 0 without memory. */

@@ -30,8 +30,12 @@ void slab_initialise(unsigned wanted) {
     store_relaxed(&shard_count, count < SHARD_MAX ? count : SHARD_MAX);
 }
 
+unsigned slab_shard_count(void) {
+    return load_relaxed(&shard_count);
+}
+
 unsigned slab_current_shard(void) {
-    unsigned count = load_relaxed(&shard_count);
+    unsigned count = slab_shard_count();
     return count <= 1 ? 0 : machine_processor() % count;
 }
 

@@ -28,6 +28,9 @@ void slab_initialise(unsigned wanted);
  * processor. */
 bool slab_is_for_one(void);
 
+/* How many shards there are; 0 while one thread has been enough. */
+unsigned slab_shard_count(void);
+
 /* The shard of the processor that the caller runs on. */
 unsigned slab_current_shard(void);
 

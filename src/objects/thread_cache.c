@@ -58,6 +58,7 @@ static struct {
     _Atomic unsigned count;      /* (atomic: hint) of active caches */
     unsigned peak;               /* (lock: CACHES) most of them at a time */
     unsigned total;              /* (lock: CACHES) threads that ever had one */
+    _Atomic bool is_inherited;   /* (atomic: hint) one was an ended thread's before */
     pthread_key_t key;           /* (const after initialisation) its destructor ends us */
     bool has_key;                /* (const after initialisation) */
 } caches;
@@ -205,6 +206,10 @@ unsigned thread_cache_shard(void) {
     return thread_cache_is_only() ? 0 : slab_current_shard();
 }
 
+bool thread_cache_is_inherited(void) {
+    return load_relaxed(&caches.is_inherited);
+}
+
 void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, size_t alignment) {
     PRIM_ASSERT(cache->head[object_class] == NULL);
     bin_begin_use(cache, object_class);
@@ -313,6 +318,7 @@ static PRIM_COLD struct thread_cache *make_cache(void) {
     unsigned others = 0;
     if (cache) {
         list_remove(&caches.unused, cache);
+        store_relaxed(&caches.is_inherited, true);
     } else {
         cache = new_cache();
     }

@@ -180,6 +180,9 @@ bool thread_cache_note_event(struct thread_cache *cache);
 /* The shard that the calling thread gets its blocks from. */
 unsigned thread_cache_shard(void);
 
+/* Whether a thread has begun with the cache of one that ended: threads come and go. */
+bool thread_cache_is_inherited(void);
+
 /* Hides the calling thread's cache from the fast path, or shows it, as somebody wants to see every
  * call (options_see_every_call, watcher_is_any) or nobody does. */
 void thread_cache_show(void);
