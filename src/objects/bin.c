@@ -2,6 +2,7 @@
 #include "objects/bin.h"
 
 #include "objects/slab.h"
+#include "os/machine.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
 
@@ -19,6 +20,9 @@ enum {
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
+    ONLY_FREED_MOST = (1 << 23) - 1,  /* (no more are counted) */
+    COLD_MS = 3,                      /* since a short bin was cut: its blocks are cold, and ... */
+    COLD_DIVISOR = 4,                 /* ... such a part of its newest ones stays */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
     CAPACITY_IDLE_COUNT = 32,         /* ... or of small ones what a first-level cache holds */
     PAGE = 4096,                      /* bytes that processors fetch ahead within */
@@ -270,11 +274,21 @@ static unsigned idle_capacity(unsigned object_class) {
 static void adapt_to_overflow(struct thread_cache *cache, struct bin *bin, unsigned object_class,
                               unsigned idle, enum slab_keeping keeping) {
     if (keeping != SLAB_IDLE || !is_only_freed(bin, object_class)) {
-        bin->only_freed += (uint32_t)(bin->capacity * size_classes[object_class].size);
+        size_t bytes = bin->only_freed + bin->capacity * size_classes[object_class].size;
+        bin->only_freed = (uint32_t)bits_min(bytes, ONLY_FREED_MOST);
         bin_grow(cache, object_class);
     } else if (bin->capacity > idle) {
         bin_set_capacity(cache, object_class, (unsigned)bits_max(bin->capacity / 2, idle));
     }
+}
+
+/* Notes that the head is cut; whether that was long ago the time before. If other threads ran
+ * meanwhile, the walk to where it is cut waits for memory at each block. */
+static bool cut_long_ago(struct bin *bin) {
+    uint8_t now = (uint8_t)machine_clock_ms();
+    uint8_t passed = (uint8_t)(now - bin->cut_ms);
+    bin->cut_ms = now;
+    return passed >= COLD_MS;
 }
 
 /* The head becomes the spare once that is given away. In a bin that is short, or as small as it
@@ -288,7 +302,8 @@ void bin_make_room(struct thread_cache *cache, unsigned object_class, const void
     bool goes_at_once =
         bin_is_short(bin) || (is_only_freed(bin, object_class) && bin->capacity <= idle);
     if (goes_at_once && !bin->spare) {
-        older_to_spare(cache, object_class, newest, NULL);
+        bool is_cold = !slab_is_for_one() && cut_long_ago(bin);
+        older_to_spare(cache, object_class, is_cold ? newest / COLD_DIVISOR : newest, NULL);
     }
     if (bin->spare) {
         enum slab_keeping keeping = bin_give_spare(cache, object_class);

@@ -3,6 +3,7 @@
 #include "objects/allocate.h"
 #include "objects/heap.h"
 #include "objects/slab.h"
+#include "os/machine.h"
 #include "pages/span.h"
 #include "settings/options.h"
 #include "unit/unit.h"
@@ -77,8 +78,9 @@ static void test_capacities(void **state) {
 
 enum { SHORT_CAPACITY = 8, SHORT_SIZE = 4000 };
 
-/* Frees as many blocks as fill a short bin's head, and one more, which makes room. */
-static struct thread_cache *with_short_bin(void) {
+/* Frees as many blocks as fill a short bin's head, and one more, which makes room, as if it was cut
+ * so long ago the last time. */
+static struct thread_cache *with_short_bin(unsigned ms_ago) {
     static void *blocks[2 * SHORT_CAPACITY + 1];
     struct thread_cache *cache = fresh_cache();
     unsigned object_class = size_class_of(SHORT_SIZE);
@@ -93,7 +95,12 @@ static struct thread_cache *with_short_bin(void) {
     }
     assert_int_equal(length(cache->head[object_class]), 2 * SHORT_CAPACITY);
     assert_int_equal(cache->slow_events, 0);
+    uint64_t start = machine_clock_us();
+    bin_of(cache, object_class)->cut_ms = (uint8_t)(machine_clock_ms() - ms_ago);
     release(blocks[2 * SHORT_CAPACITY]);
+    if (machine_clock_us() - start > 1000) { /* others had the processor */
+        return with_short_bin(ms_ago);
+    }
     assert_int_equal(cache->slow_events, 1);
     assert_ptr_equal(cache->head[object_class], blocks[2 * SHORT_CAPACITY]);
     bin_set_capacity(cache, object_class, SHORT_CAPACITY); /* it grew */
@@ -109,15 +116,15 @@ static void end_short_bin(struct thread_cache *cache) {
 
 /* A short bin has all blocks in its head, and gives the older half away when it is full. A
  * collection sets the older half aside where a thread is alone, and all where there are several. */
-static void check_short_bin(unsigned stay) {
-    struct thread_cache *cache = with_short_bin();
+static void check_short_bin(unsigned ms_ago, unsigned kept, unsigned stay) {
+    struct thread_cache *cache = with_short_bin(ms_ago);
     unsigned object_class = size_class_of(SHORT_SIZE);
     const struct bin *bin = bin_of(cache, object_class);
-    assert_int_equal(length(cache->head[object_class]), SHORT_CAPACITY + 1);
+    assert_int_equal(length(cache->head[object_class]), kept + 1);
     assert_null(bin->spare);
     check_bin(cache, object_class);
     bin_set_aside(cache, object_class);
-    assert_int_equal(bin->spare_count, SHORT_CAPACITY + 1 - stay);
+    assert_int_equal(bin->spare_count, kept + 1 - stay);
     assert_int_equal(length(cache->head[object_class]), stay);
     end_short_bin(cache);
 }
@@ -125,13 +132,15 @@ static void check_short_bin(unsigned stay) {
 static void test_short_bin_alone(void **state) {
     (void)state;
     assert_true(slab_is_for_one());
-    check_short_bin(SHORT_CAPACITY);
+    check_short_bin(0, SHORT_CAPACITY, SHORT_CAPACITY);
+    check_short_bin(100, SHORT_CAPACITY, SHORT_CAPACITY);
 }
 
 static void test_short_bin_of_several(void **state) {
     (void)state;
     assert_false(slab_is_for_one());
-    check_short_bin(0);
+    check_short_bin(0, SHORT_CAPACITY, 0);
+    check_short_bin(100, SHORT_CAPACITY / 4, 0); /* the thread was away: the rest is cold */
 }
 
 /* A medium class without a block takes what the next one has, but not for ever. */
