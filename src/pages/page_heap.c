@@ -23,7 +23,9 @@ enum {
 
 enum { APART_MOST = 256 }; /* spans, that one call may have to join */
 
-enum { LOOK_SEARCHES = 64, LOOK_SPANS = 2048 }; /* of these, one calls for a look; powers of two */
+/* Of these, one calls for a look: of searches, and of spans taken, more while there are doubts, as
+ * few are searched for then. Powers of two. */
+enum { LOOK_SEARCHES = 64, LOOK_SPANS = 2048, LOOK_SPANS_DOUBTED = 64 };
 
 struct page_heap page_heap;
 struct span_level span_levels[UINT8_MAX + 1];
@@ -341,7 +343,8 @@ static struct span *allocate(struct request *request) {
     }
     page_heap_note_low_water();
     if (span) {
-        if (++page_heap.span_total % LOOK_SPANS == 0) {
+        unsigned spans = load_relaxed(&sparse_doubts) ? LOOK_SPANS_DOUBTED : LOOK_SPANS;
+        if (++page_heap.span_total % spans == 0) {
             store_relaxed(&sparse_look_is_due, true);
         }
         page_heap.span_peak = bits_max(page_heap.span_peak, ++page_heap.span_count);

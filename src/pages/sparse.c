@@ -6,9 +6,11 @@
 #include "settings/options.h"
 
 enum { BEGINS_AT = 13, ENDS_BELOW = 6 }; /* spans without a page, of the last 16 looked at */
+enum { DOUBTS = 32 };
 
 _Atomic bool sparse_is_on;
 _Atomic bool sparse_look_is_due;
+_Atomic unsigned sparse_doubts;
 
 /* (atomic: hint) A bit for each of the last looks, the newest lowest: there was no page. */
 static _Atomic uint16_t looks;
@@ -31,7 +33,11 @@ PRIM_COLD void sparse_look(const struct span *span) {
     store_relaxed(&sparse_look_is_due, false);
     bool is_bare = !has_page(span->address + span_size(span) / 2);
     uint16_t now = (uint16_t)(load_relaxed(&looks) << 1 | is_bare);
-    unsigned least = load_relaxed(&sparse_is_on) ? ENDS_BELOW : BEGINS_AT;
+    bool was_on = load_relaxed(&sparse_is_on);
+    bool is_on = !options.hardened && bits_count(now) >= (was_on ? ENDS_BELOW : BEGINS_AT);
+    unsigned doubts = load_relaxed(&sparse_doubts);
     store_relaxed(&looks, now);
-    store_relaxed(&sparse_is_on, !options.hardened && bits_count(now) >= least);
+    store_relaxed(&sparse_is_on, is_on);
+    doubts = was_on ? doubts - (doubts != 0) : DOUBTS;
+    store_relaxed(&sparse_doubts, is_on ? doubts : 0);
 }

@@ -22,6 +22,10 @@ enum {
 extern PRIM_HIDDEN _Atomic bool sparse_is_on;       /* (atomic: hint) most have none */
 extern PRIM_HIDDEN _Atomic bool sparse_look_is_due; /* (atomic: hint) */
 
+/* (atomic: hint) Looks that are still to come soon, since it began: the first ones may have met
+ * what the program had not got round to touching. */
+extern PRIM_HIDDEN _Atomic unsigned sparse_doubts;
+
 /* Looks at a BUSY span that is about to be freed. */
 void sparse_look(const struct span *span);
 
