@@ -6,7 +6,7 @@
 #include "settings/options.h"
 
 enum { BEGINS_AT = 13, ENDS_BELOW = 6 }; /* spans without a page, of the last 16 looked at */
-enum { DOUBTS = 32 };
+enum { DOUBTS = 32 };                    /* looks that come soon once it is on */
 
 _Atomic bool sparse_is_on;
 _Atomic bool sparse_look_is_due;
@@ -35,9 +35,9 @@ PRIM_COLD void sparse_look(const struct span *span) {
     uint16_t now = (uint16_t)(load_relaxed(&looks) << 1 | is_bare);
     bool was_on = load_relaxed(&sparse_is_on);
     bool is_on = !options.hardened && bits_count(now) >= (was_on ? ENDS_BELOW : BEGINS_AT);
-    unsigned doubts = load_relaxed(&sparse_doubts);
+    unsigned left = load_relaxed(&sparse_doubts);
+    unsigned doubts = was_on ? left - (left != 0) : DOUBTS;
     store_relaxed(&looks, now);
     store_relaxed(&sparse_is_on, is_on);
-    doubts = was_on ? doubts - (doubts != 0) : DOUBTS;
     store_relaxed(&sparse_doubts, is_on ? doubts : 0);
 }

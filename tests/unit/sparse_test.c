@@ -99,6 +99,23 @@ static void test_filled(void **state) {
     end_all();
 }
 
+/* Who fills its blocks and was taken for such a program is found out soon, though few spans are
+ * searched for meanwhile. */
+static void test_young_verdict(void **state) {
+    (void)state;
+    enum { FEW = 30, SOON = 1500 };
+    for (unsigned turns = 0; turns < TURNS && !load_relaxed(&sparse_is_on); turns += FEW) {
+        if (turns % (TURNS / 8) == 0) {
+            end_all();
+        }
+        churn(FEW, false);
+    }
+    assert_true(load_relaxed(&sparse_is_on));
+    churn(SOON, true);
+    assert_false(load_relaxed(&sparse_is_on));
+    end_all();
+}
+
 /* An epoch in which hardly a span is taken: nothing is apart for the sake of such. */
 static void test_idle(void **state) {
     (void)state;
@@ -130,6 +147,7 @@ int main(void) {
         cmocka_unit_test(test_not_where_hardened),
         cmocka_unit_test(test_ends_only),
         cmocka_unit_test(test_filled),
+        cmocka_unit_test(test_young_verdict),
         cmocka_unit_test(test_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
