@@ -42,24 +42,18 @@ static void replace(struct chain *chain, size_t place) {
     *(volatile char *)chain->blocks[place] = 1;
 }
 
+/* Pinned before its first allocation, as programs' workers are. */
 static void *run_thread(void *argument) {
     struct chain *chain = argument;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)chain->processor, &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0, "cannot be pinned");
     pthread_barrier_wait(chain->start);
     for (size_t i = 0; i < REPLACED; i++) {
-        replace(chain, random_next(&chain->random) % BLOCKS);
+        replace(chain, random_below(&chain->random, BLOCKS));
     }
     return NULL;
-}
-
-static void start(struct chain *chain, pthread_t *thread) {
-    pthread_attr_t attributes;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)chain->processor, &set);
-    pthread_attr_init(&attributes);
-    CHECK(pthread_attr_setaffinity_np(&attributes, sizeof set, &set) == 0, "no affinity");
-    CHECK(pthread_create(thread, &attributes, run_thread, chain) == 0, "no thread");
-    pthread_attr_destroy(&attributes);
 }
 
 /* Finds processors that get their blocks from different places, if there are any. */
@@ -131,7 +125,7 @@ static void test_chains_share_few_lines(void **state) {
     for (size_t generation = 0; generation < THREADS; generation++) {
         pthread_t threads[CHAINS];
         for (size_t c = 0; c < CHAINS; c++) {
-            start(&chains[c], &threads[c]);
+            CHECK(pthread_create(&threads[c], NULL, run_thread, &chains[c]) == 0, "no thread");
         }
         for (size_t c = 0; c < CHAINS; c++) {
             pthread_join(threads[c], NULL);
