@@ -54,24 +54,26 @@ pub fn preload(command: &mut Command, library: &Path, others: &OsStr) -> Result<
     Ok(())
 }
 
-/// What LD_PRELOAD holds, without allocators: the ground on which they are compared.
-pub fn preloads_without_allocators() -> OsString {
-    let present = preloads();
-    let kept: Vec<&OsStr> = present
+/// The libraries that such a list names.
+fn entries(preloads: &OsStr) -> impl Iterator<Item = &OsStr> {
+    preloads
         .as_bytes()
         .split(|byte| b": \t".contains(byte))
         .map(OsStr::from_bytes)
-        .filter(|path| !path.is_empty() && !is_allocator_library(Path::new(path)))
-        .collect();
+        .filter(|path| !path.is_empty())
+}
+
+/// What LD_PRELOAD holds, without allocators: the ground on which they are compared.
+pub fn preloads_without_allocators() -> OsString {
+    let present = preloads();
+    let kept: Vec<&OsStr> =
+        entries(&present).filter(|path| !is_allocator_library(Path::new(path))).collect();
     kept.join(OsStr::new(":"))
 }
 
 /// Whether LD_PRELOAD brings primalloc.
 pub fn preloads_primalloc() -> bool {
-    preloads()
-        .as_bytes()
-        .split(|byte| b": \t".contains(byte))
-        .any(|path| name_of_library(OsStr::from_bytes(path)) == Some(PRIMALLOC))
+    entries(&preloads()).any(|path| name_of_library(path) == Some(PRIMALLOC))
 }
 
 /// Brings `library` in place of whatever allocator is preloaded; none leaves libc's own.
