@@ -295,7 +295,7 @@ struct prim_stats {
     uint64_t resident_bytes;  /* mapped less clean, asleep and untouched, with resident metadata */
     uint64_t held_peak_bytes; /* most that was in use, dirty or metadata at a time */
     uint64_t huge_bytes,
-        huge_unused_bytes; /* where huge pages were asked for; of clean_bytes, in such in use */
+        huge_unused_bytes; /* where huge pages were asked for; of clean_bytes, resident in such */
     uint64_t pool_bytes;   /* huge pages of the system's pool */
     uint64_t live_blocks, large_blocks, cached_blocks,
         partial_blocks;              /* the blocks that these bytes are; free ones asleep or not */

@@ -215,27 +215,29 @@ void huge_forget(uintptr_t start, uintptr_t end) {
     }
 }
 
-/* What is done with a free part of a huge page that is in use in part; returns bytes. */
+/* What is done with the clean part of a block that may hold a huge page; returns bytes. */
 typedef size_t part_visitor(uintptr_t address, size_t size);
 
-static size_t visit_block(part_visitor *visit, const struct span *span, uintptr_t block) {
-    uintptr_t low = bits_max(span->address, block);
-    uintptr_t high = bits_min(span_end(span), block + HUGE_SIZE);
-    bool is_part = high - low < HUGE_SIZE && span_has_mark(block, MARK_HUGE);
-    return is_part ? visit(low, high - low) : 0;
+/* At its ends a clean span has parts of blocks whose rest is in use, and within itself blocks whose
+ * other parts went back before this one. */
+static size_t visit_span(part_visitor *visit, const struct span *span) {
+    size_t bytes = 0;
+    uintptr_t end = span_end(span);
+    for (uintptr_t at = span->address; at < end;) {
+        uintptr_t next = bits_min(bits_round_down(at, HUGE_SIZE) + HUGE_SIZE, end);
+        bytes += span_has_mark(at, MARK_HUGE) ? visit(at, next - at) : 0;
+        at = next;
+    }
+    return bytes;
 }
 
-/* A clean span has such parts at its ends only. */
 static size_t visit_parts(part_visitor *visit) {
     size_t bytes = 0;
     size_t slices = SIZE_MAX;
     uintptr_t address = 0;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     for (struct span *span; (span = extent_set_before(&page_heap.clean, slices, address));) {
-        uintptr_t first = bits_round_down(span->address, HUGE_SIZE);
-        uintptr_t last = bits_round_down(span_end(span) - 1, HUGE_SIZE);
-        bytes += visit_block(visit, span, first);
-        bytes += last > first ? visit_block(visit, span, last) : 0;
+        bytes += visit_span(visit, span);
         slices = span->slice_count;
         address = span->address;
     }

@@ -42,8 +42,8 @@ void huge_forget(uintptr_t start, uintptr_t end);
  * go back before the process ends: the pool would not promise to have others for the place. */
 uintptr_t huge_map_pool(size_t size);
 
-/* Bytes that are free and clean but resident, in huge pages that are in use in part: what these
- * cost. Takes the page heap's lock. */
+/* Bytes that are free and clean but resident, in huge pages that are, or were, in use in part: what
+ * these cost. Takes the page heap's lock. */
 size_t huge_waste_bytes(void);
 
 /* Gives them back, at the price of breaking up the huge pages; returns how many were resident. */

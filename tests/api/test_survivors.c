@@ -1,13 +1,16 @@
 /* A large heap is freed at random down to scattered survivors: what stays resident after
- * malloc_trim is the pages that hold live bytes, however many slabs they are scattered over. The
- * survivors keep their contents, and what was given back can be had again. PRIM_TEST_SCALE=16
+ * malloc_trim is the pages that hold live bytes, however many slabs they are scattered over, and
+ * nothing of a huge page that was only begun. The survivors keep their contents, and what was given
+ * back can be had again. PRIM_TEST_SCALE=16
  * makes the heap 1 GiB. */
 #include "support/support.h"
 
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -128,10 +131,37 @@ static void test_many_sizes(void **state) {
     survive(0);
 }
 
+/* Grows until a block has brought a huge page, of which it is the only block. */
+static void test_begun_huge_page(void **state) {
+    (void)state;
+    enum { SIZE = 2048, COUNT = 16384, FIRST = COUNT / 4 };
+    static char *blocks[COUNT];
+    size_t count = 0;
+    malloc_trim(0);
+    size_t base = resident_bytes();
+    for (bool is_begun = false; count < COUNT && !is_begun; count++) {
+        size_t before = count < FIRST ? 0 : resident_bytes();
+        blocks[count] = malloc(SIZE);
+        CHECK(blocks[count] != NULL, "no memory for %d bytes", SIZE);
+        memset(blocks[count], 1, SIZE);
+        is_begun = count >= FIRST && resident_bytes() >= before + MIB;
+    }
+    size_t full = resident_bytes() - base;
+    for (size_t i = 0; i < count; i++) {
+        free(blocks[i]);
+    }
+    malloc_trim(0);
+    size_t after = resident_bytes() - base;
+    printf("%zu blocks, %zu KiB resident, after free and malloc_trim %zu KiB\n", count, full >> 10,
+           after >> 10);
+    CHECK(is_reference_allocator() || after < MIB, "%zu bytes resident without a block", after);
+}
+
 int main(void) {
     expect_allocator();
     watchdog_start(600, "survivors");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_begun_huge_page),
         cmocka_unit_test(test_equal_sizes),
         cmocka_unit_test(test_many_sizes),
     };
