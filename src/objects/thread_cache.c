@@ -35,7 +35,7 @@ enum {
     PURGE_INTERVAL = 256,    /* ... and at the clock; powers of two */
 };
 
-struct thread_cache_none thread_cache_none;
+PRIM_FAR struct thread_cache_none thread_cache_none; /* its pages are read only: none is resident */
 
 PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible = &thread_cache_none.cache;
 
@@ -296,7 +296,7 @@ static struct thread_cache_rest *new_rest(void) {
 /* With the lock held. The first cache needs no memory from the system. */
 static struct thread_cache *new_cache(void) {
     static struct thread_cache first;
-    static PRIM_FAR struct thread_cache_rest first_rest;
+    static struct thread_cache_rest first_rest;
     struct thread_cache *cache = first.rest ? NULL : &first;
     struct thread_cache_rest *rest = cache ? &first_rest : new_rest();
     if (rest && !cache) {
