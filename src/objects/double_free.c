@@ -66,18 +66,28 @@ PRIM_COLD void double_free_take(struct slab_set *set, struct span *slab, void *f
     slab_set_count_free(set, (int32_t)more);
 }
 
-/* How many blocks make the circle that a list ends in; 0: it ends with NULL. A mark moves on to
- * where the walk is whenever that has become twice as long, until the walk comes back to it. */
-static size_t circle_length(void *list) {
+/* Turns a list round. A walk that comes to a circle goes round it and back to where it began, for
+ * the links that it came by lead back: then the list begins with the same block as before. */
+static void *turned(void *list) {
+    void *before = NULL;
+    while (list) {
+        void *next = *(void **)list;
+        *(void **)list = before;
+        before = list;
+        list = next;
+    }
+    return before;
+}
+
+/* How many blocks make the circle that a list ends in. A mark moves on to where the walk is
+ * whenever that has become twice as long, until the walk comes back to it. */
+static PRIM_COLD size_t circle_length(void *list) {
     void *block = list;
     for (size_t most = 64;; most *= 2) {
         void *mark = block;
         for (size_t left = most; left; left--) {
             block = *(void **)block;
-            if (PRIM_UNLIKELY(!block)) {
-                return 0;
-            }
-            if (PRIM_UNLIKELY(block == mark)) {
+            if (block == mark) {
                 return most - left + 1;
             }
         }
@@ -86,11 +96,8 @@ static size_t circle_length(void *list) {
 
 /* Of two walks that are one circle apart the first meets the second where the circle begins: with
  * the block that was freed again, and so linked again. */
-bool double_free_cut(void *list) {
+static PRIM_COLD void cut_circle(void *list) {
     size_t length = circle_length(list);
-    if (length == 0) {
-        return false;
-    }
     void *block = list;
     void **last = NULL;
     for (void *ahead = list; length || ahead != block; ahead = *last) {
@@ -103,5 +110,14 @@ bool double_free_cut(void *list) {
     }
     *last = NULL;
     double_free_note(block);
-    return true;
+}
+
+bool double_free_turn(void **list) {
+    void *first = *list;
+    *list = turned(first);
+    bool is_circle = *list == first && *(void **)first;
+    if (PRIM_UNLIKELY(is_circle)) {
+        cut_circle(first);
+    }
+    return is_circle;
 }

@@ -8,9 +8,10 @@
 
 #include "objects/slab_set.h"
 
-/* Cuts a circle open, so that the list holds each of its blocks once and ends with NULL; tells of
- * it and returns whether there was one. */
-bool double_free_cut(void *list);
+/* Turns a list round, so that the blocks touched last, which are still in the processor's cache,
+ * come first. Cuts a circle open, so that the list holds each of its blocks once and ends with
+ * NULL; tells of it and returns whether there was one. */
+bool double_free_turn(void **list);
 
 /* With the set's lock held: takes so many blocks of one slice, linked from the first on, back to
  * their slab in such a way that its list holds each once. What the list has lost is lost. */

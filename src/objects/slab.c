@@ -135,7 +135,7 @@ static unsigned acquire_single(unsigned object_class, void **list) {
 }
 
 static void release_singles(unsigned object_class, void *list) {
-    double_free_cut(list);
+    double_free_turn(&list);
     while (list) {
         void *next = *(void **)list;
         struct span *span = span_of_block(list);
@@ -389,7 +389,8 @@ static unsigned return_runs(unsigned object_class, struct run *runs, unsigned co
 }
 
 /* Gives back what the list begins with, in runs and freed slabs that take so long; returns how many
- * blocks, and leaves the rest in *list. A list that is not known to end is walked first. */
+ * blocks, and leaves the rest in *list. A list that is not known to end is walked first, and turned
+ * round, as its last blocks are warm then. */
 static unsigned release(unsigned object_class, void **list, int effort, bool is_known) {
     struct run runs[RUN_MAX];
     struct giving giving = {effort, 0};
@@ -399,10 +400,8 @@ static unsigned release(unsigned object_class, void **list, int effort, bool is_
         unsigned count = gather_runs(&rest, runs, RUN_MAX);
         if (PRIM_UNLIKELY(rest && !is_known)) { /* a long list, or a circle */
             is_known = true;
-            if (double_free_cut(*list)) {
-                is_careful = true;
-                continue;
-            }
+            is_careful |= double_free_turn(list);
+            continue;
         }
         unsigned returned = return_runs(object_class, runs, count, is_careful, &giving);
         *list = returned < count ? runs[returned].first : rest;
