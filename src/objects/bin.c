@@ -24,7 +24,7 @@ enum {
     COLD_MS = 3,                      /* since a short bin was cut: its blocks are cold, and ... */
     COLD_DIVISOR = 4,                 /* ... such a part of its newest ones stays */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
-    CAPACITY_IDLE_COUNT = 32,         /* ... or of small ones what a first-level cache holds */
+    CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones; more if no other bin is large */
     PAGE = 4096,                      /* bytes that processors fetch ahead within */
     PAGE_DIVISOR = 4,                 /* at most such a part of a head stays for its page's sake */
     FEW_SLABS = 16,                   /* of a class in all shards: they are in the first */
@@ -263,9 +263,14 @@ void bin_set_aside(struct thread_cache *cache, unsigned object_class) {
     older_to_spare(cache, object_class, is_long && slab_is_for_one() ? bin->capacity : 0, NULL);
 }
 
-static unsigned idle_capacity(unsigned object_class) {
+/* What a bin shrinks to: then a first-level cache holds what is in it and in the others. */
+static unsigned idle_capacity(const struct thread_cache *cache, const struct bin *bin,
+                              unsigned object_class) {
     size_t size = size_classes[object_class].size;
-    return size > GREATER_SIZE ? (unsigned)(CAPACITY_IDLE_SIZE / size) : CAPACITY_IDLE_COUNT;
+    unsigned least =
+        size > GREATER_SIZE ? (unsigned)(CAPACITY_IDLE_SIZE / size) : CAPACITY_IDLE_COUNT;
+    return cache->capacity_bytes > CAPACITY_IDLE_SIZE ? least
+                                                      : (unsigned)bits_max(least, bin->capacity);
 }
 
 /* The bin runs over, spare and all: it is too small. But where much was freed since one was taken
@@ -296,7 +301,7 @@ static bool cut_long_ago(struct bin *bin) {
  * warm still. */
 void bin_make_room(struct thread_cache *cache, unsigned object_class, const void *block) {
     struct bin *bin = bin_of(cache, object_class);
-    unsigned idle = idle_capacity(object_class);
+    unsigned idle = idle_capacity(cache, bin, object_class);
     unsigned length = bin_head_length(cache, object_class);
     unsigned newest = (unsigned)bits_min(length - bin->capacity, (unsigned)bin_head_most(bin));
     bool goes_at_once =

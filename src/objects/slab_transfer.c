@@ -72,6 +72,7 @@ unsigned slab_transfer_take(struct slab_set *set, struct slab_set_rest *rest, un
         }
     }
     uint32_t left = load_relaxed(&rest->listed_count);
+    rest->refused_count = 0;
     rest->listed_least = (uint32_t)bits_min(rest->listed_least, left);
     return count;
 }
@@ -107,11 +108,13 @@ enum slab_keeping slab_keep(unsigned index, unsigned object_class, void *list, u
     enum slab_keeping keeping = SLAB_IDLE;
     if (!load_relaxed(&slab_transfer_is_left[object_class]) &&
         (rest->listed_least + count) * size <= LISTED_MAX) {
-        bool has_room = (load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX;
-        keeping = has_room ? SLAB_KEPT : SLAB_FULL;
-    }
-    if (keeping == SLAB_KEPT) {
-        push(set, rest, list, count);
+        if ((load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX) {
+            push(set, rest, list, count);
+            keeping = SLAB_KEPT;
+        } else if (rest->refused_count * size <= LISTED_MAX) { /* there may soon be room */
+            rest->refused_count += count;
+            keeping = SLAB_FULL;
+        }
     }
     lock_release(&set->lock, LOCK_CLASS);
     return keeping;
