@@ -233,7 +233,11 @@ size_t slab_purge(bool all) {
     return purge.bytes;
 }
 
+/* Most classes have no slabs: then their sets, which are in no cache, are left alone. */
 static size_t returnable_blocks(const struct shard *shard, unsigned object_class) {
+    if (slab_count(object_class) == 0) {
+        return 0;
+    }
     const struct slab_set_rest *rest = &shard->rests[object_class];
     size_t count = load_relaxed(&shard->sets[object_class].free_count);
     if (count) {
