@@ -7,8 +7,10 @@
 #include "settings/options.h"
 
 enum {
-    CAPACITY_START_SIZE = 512,        /* bytes a bin may hold at first */
-    CAPACITY_START_MAX = 8,           /* blocks */
+    CAPACITY_START_SIZE = 512,        /* bytes a bin may hold at first, ... */
+    CAPACITY_START_MAX = 8,           /* ... and blocks; */
+    CAPACITY_AGAIN_SIZE = 4096,       /* the same in a cache that earlier threads ... */
+    CAPACITY_AGAIN_MAX = 16,          /* ... have earned much for */
     CAPACITY_SMALL_SIZE = 16 * 1024,  /* bytes a bin of small blocks may grow to, ... */
     CAPACITY_KEPT_SIZE = 32 * 1024,   /* ... while lists are kept and the thread has few, ... */
     FEW_DIVISOR = 4,                  /* ... less than such a part of its bound, and ... */
@@ -60,9 +62,12 @@ static unsigned capacity_limit(const struct thread_cache *cache, unsigned object
                               bits_min(most, CAPACITY_MAX));
 }
 
+/* A thread that begins with the cache of one that ended will want as much as that did: it need not
+ * find out again, in one refill after the other, most of which cut a list that others have left. */
 unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class) {
-    size_t count = CAPACITY_START_SIZE / size_classes[object_class].size;
-    return (unsigned)bits_min(bits_clamp(count, 1, CAPACITY_START_MAX),
+    size_t bytes = cache->has_earned ? CAPACITY_AGAIN_SIZE : CAPACITY_START_SIZE;
+    size_t most = cache->has_earned ? CAPACITY_AGAIN_MAX : CAPACITY_START_MAX;
+    return (unsigned)bits_min(bits_clamp(bytes / size_classes[object_class].size, 1, most),
                               capacity_limit(cache, object_class));
 }
 

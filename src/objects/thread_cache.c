@@ -28,6 +28,7 @@ enum {
     COLLECT_CLASSES = 6,     /* bins visited by one collection */
     BUDGET_START = 16 << 10, /* bytes that a new thread's bins may hold ... */
     EVENTS_DIVISOR = 4,      /* ... and by how much they may hold more: its slow events squared */
+    EVENTS_MANY = 1024,      /* of earlier threads: the next may hold 256 KiB from the beginning */
     PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
     PRESSED_INTERVAL = 4096, /* slow events between purges of slabs above it */
     RESTS_TOGETHER = 24,     /* so that most of their pages hold nothing else */
@@ -318,6 +319,7 @@ static PRIM_COLD struct thread_cache *make_cache(void) {
     unsigned others = 0;
     if (cache) {
         list_remove(&caches.unused, cache);
+        cache->has_earned = cache->slow_events >= EVENTS_MANY;
         store_relaxed(&caches.is_inherited, true);
     } else {
         cache = new_cache();

@@ -66,6 +66,7 @@ struct thread_cache {
     size_t counted_size_max;         /* (owner) ... and counts them up to this, while sampling */
     bool is_sampling;                /* (owner) the second bins are in use */
     bool has_borrowed;               /* (owner) since the collection: rest->borrowed */
+    bool has_earned;                 /* (owner) it was others' before: bin_capacity_start */
     uint8_t marks;                   /* (owner) thread_cache_exchange_mark */
     unsigned sampler_round;          /* (owner) the one that it was last set up for */
     struct thread_sampler *sampler;  /* (owner) NULL until the thread first samples */

@@ -1,5 +1,7 @@
 #include "objects/bin.h"
 
+#include <pthread.h>
+
 #include "objects/allocate.h"
 #include "objects/heap.h"
 #include "objects/slab.h"
@@ -30,6 +32,42 @@ static void check_bin(struct thread_cache *cache, unsigned object_class) {
     assert_int_equal(cache->room[object_class] + length(cache->head[object_class]),
                      bin_head_most(bin));
     assert_int_equal(length(bin->spare), bin->spare_count);
+}
+
+static unsigned first_capacity(struct thread_cache *cache, size_t size) {
+    const unsigned object_class = size_class_of(size);
+    bin_begin_use(cache, object_class);
+    return bin_of(cache, object_class)->capacity;
+}
+
+struct heir {
+    uint32_t leaves; /* so many slow events */
+    unsigned of_64, of_1024, of_4096;
+};
+
+static void *inherit(void *context) {
+    struct heir *heir = context;
+    struct thread_cache *cache = fresh_cache();
+    heir->of_64 = first_capacity(cache, 64);
+    heir->of_1024 = first_capacity(cache, 1024);
+    heir->of_4096 = first_capacity(cache, 4096);
+    cache->slow_events = heir->leaves;
+    return NULL;
+}
+
+/* A thread's first bins are greater if its cache was used much before it. */
+static void test_inherited_bins(void **state) {
+    (void)state;
+    struct heir heirs[4] = {[1] = {.leaves = 2000}};
+    for (unsigned i = 0; i < ARRAY_LENGTH(heirs); i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, inherit, &heirs[i]), 0);
+        pthread_join(thread, NULL);
+        bool has_earned = i && heirs[i - 1].leaves;
+        assert_int_equal(heirs[i].of_64, has_earned ? 16 : 8);
+        assert_int_equal(heirs[i].of_1024, has_earned ? 4 : 1);
+        assert_int_equal(heirs[i].of_4096, 1);
+    }
 }
 
 /* Takes a block and gives it back; returns the class that it is of. */
@@ -306,6 +344,7 @@ int main(void) {
         cmocka_unit_test(test_size_of_what_nobody_takes),
         cmocka_unit_test(test_size_of_the_only_bin),
         cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_inherited_bins),
     };
     return cmocka_run_group_tests_name("bin", tests, NULL, NULL);
 }
