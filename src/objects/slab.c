@@ -86,7 +86,8 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
  * they are a huge one, the first block that starts in one leaves alone, unlinked, and the
  * others of that page the next time, when somebody has written to it. One that shares a cache line
  * with the next, which may be another thread's by then, leaves with its neighbours, at the price of
- * a page: everywhere if several fit in a line, else where a slab begins, as two threads do. */
+ * a page: everywhere if several fit in a line, else where a class's first slab begins, as two
+ * threads do. */
 static unsigned fresh_count(const struct span *slab, uintptr_t start, size_t size,
                             unsigned wanted) {
     size_t page = memory_page_size();
@@ -95,7 +96,8 @@ static unsigned fresh_count(const struct span *slab, uintptr_t start, size_t siz
         return (unsigned)(bits_max(least, bits_min(wanted * size, CARVE_SIZE_MAX)) / size);
     }
     size_t offset = start & (page - 1);
-    bool may_leave = size % PRIM_CACHE_LINE == 0 || (size > PRIM_CACHE_LINE && slab->carved_count);
+    bool is_first = slab->carved_count == 0 && slab_count(slab->object_class) <= 1;
+    bool may_leave = size % PRIM_CACHE_LINE == 0 || (size > PRIM_CACHE_LINE && !is_first);
     bool leaves_alone = offset < size && may_leave && !span_has_mark(start, MARK_HUGE);
     return leaves_alone ? 1 : (unsigned)bits_min(wanted, (page - offset + size - 1) / size);
 }
