@@ -6,7 +6,7 @@
 #include "pages/limits.h"
 
 enum {
-    LISTED_MAX = 1 << 19, /* bytes of a class that a shard keeps */
+    LISTED_MAX = 1 << 20, /* bytes of a class that a shard keeps */
     MUCH_MORE = 4,        /* times what is wanted: such a list is cut */
     TICK_SETS = 4,        /* visited by a tick */
     LITTLE_DIVISOR = 4,   /* less than such a part of a class would hardly empty a slab */
