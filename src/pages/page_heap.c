@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "os/alone.h"
 #include "os/memory.h"
 #include "pages/huge.h"
 #include "pages/limits.h"
@@ -226,6 +227,9 @@ static PRIM_COLD struct span *extend_heap(size_t slice_count) {
     store_relaxed(&page_heap.mapped_slices, mapped);
     limits_note_growth(mapped * SLICE_SIZE);
     huge_note_growth(growth.start, growth.size, mapped * SLICE_SIZE);
+    if (!process_is_alone()) {
+        span_touch(growth.start + slice_count * SLICE_SIZE, growth.start + growth.size);
+    }
     return page_heap_insert(span_create(growth.start, growth.size / SLICE_SIZE, SPAN_BUSY),
                             SPAN_CLEAN);
 }

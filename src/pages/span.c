@@ -86,6 +86,12 @@ void span_forget_inner(uintptr_t start, uintptr_t end) {
     }
 }
 
+void span_touch(uintptr_t start, uintptr_t end) {
+    for (; start < end; start += memory_page_size() / sizeof(union span_slot) * SLICE_SIZE) {
+        span_of_heap_slice(start)->object_class = 0;
+    }
+}
+
 struct span *span_create(uintptr_t address, size_t slice_count, enum span_state state) {
     struct span *head = span_of_heap_slice(address);
     head->address = address;

@@ -218,6 +218,10 @@ PRIM_INLINE void span_unlink(struct span **list, struct span *span) {
  * the system has no memory for them. Called with the page heap's lock held. */
 bool span_cover(uintptr_t address, size_t size);
 
+/* Touches the pages of descriptors of fresh address space: one call, which is rare, waits for them
+ * then, and not many for one each. */
+void span_touch(uintptr_t start, uintptr_t end);
+
 /* Makes an entry of the table writable. */
 bool span_commit_entry(void *entry);
 
