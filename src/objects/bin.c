@@ -23,8 +23,9 @@ enum {
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
     ONLY_FREED_MOST = (1 << 23) - 1,  /* (no more are counted) */
-    COLD_MS = 3,                      /* since a short bin was cut: its blocks are cold, and ... */
-    COLD_DIVISOR = 4,                 /* ... such a part of its newest ones stays */
+    KEPT_MOST = 6,                    /* newest blocks stay in a short bin that is cut; if ... */
+    COLD_MS = 3,                      /* ... it was not for so long, its blocks are cold, and ... */
+    COLD_DIVISOR = 4,                 /* ... such a part of them stays */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
     CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones; more if no other bin is large */
     PAGE = 4096,                      /* bytes that processors fetch ahead within */
@@ -292,13 +293,17 @@ static void adapt_to_overflow(struct thread_cache *cache, struct bin *bin, unsig
     }
 }
 
-/* Notes that the head is cut; whether that was long ago the time before. If other threads ran
- * meanwhile, the walk to where it is cut waits for memory at each block. */
-static bool cut_long_ago(struct bin *bin) {
+/* A head is cut that could keep so many of its newest blocks: how many it keeps. Where other
+ * threads ran meanwhile, the walk to the cut waits for memory at each block: it is short then, and
+ * the shorter if the time before was long ago. */
+static unsigned newest_kept(struct bin *bin, unsigned newest) {
+    if (slab_is_for_one()) {
+        return newest;
+    }
     uint8_t now = (uint8_t)machine_clock_ms();
     uint8_t passed = (uint8_t)(now - bin->cut_ms);
     bin->cut_ms = now;
-    return passed >= COLD_MS;
+    return passed >= COLD_MS ? newest / COLD_DIVISOR : (unsigned)bits_min(newest, KEPT_MOST);
 }
 
 /* The head becomes the spare once that is given away. In a bin that is short, or as small as it
@@ -312,8 +317,7 @@ void bin_make_room(struct thread_cache *cache, unsigned object_class, const void
     bool goes_at_once =
         bin_is_short(bin) || (is_only_freed(bin, object_class) && bin->capacity <= idle);
     if (goes_at_once && !bin->spare) {
-        bool is_cold = !slab_is_for_one() && cut_long_ago(bin);
-        older_to_spare(cache, object_class, is_cold ? newest / COLD_DIVISOR : newest, NULL);
+        older_to_spare(cache, object_class, newest_kept(bin, newest), NULL);
     }
     if (bin->spare) {
         enum slab_keeping keeping = bin_give_spare(cache, object_class);
