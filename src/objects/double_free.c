@@ -99,16 +99,16 @@ static PRIM_COLD size_t circle_length(void *list) {
 static PRIM_COLD void cut_circle(void *list) {
     size_t length = circle_length(list);
     void *block = list;
-    void **last = NULL;
-    for (void *ahead = list; length || ahead != block; ahead = *last) {
-        if (length) {
-            length--;
-        } else {
-            block = *(void **)block;
-        }
-        last = ahead;
+    void **ahead = list;
+    while (--length) {
+        ahead = *ahead;
     }
-    *last = NULL;
+    // Now a circle's length less one ahead: what comes next is where the first walk must be.
+    while (*ahead != block) {
+        ahead = *ahead;
+        block = *(void **)block;
+    }
+    *ahead = NULL;
     double_free_note(block);
 }
 
