@@ -6,12 +6,13 @@
 #include "pages/limits.h"
 
 enum {
-    LISTED_MAX = 1 << 20, /* bytes of a class that a shard keeps */
-    MUCH_MORE = 4,        /* times what is wanted: such a list is cut */
-    TICK_SETS = 4,        /* visited by a tick */
-    LITTLE_DIVISOR = 4,   /* less than such a part of a class would hardly empty a slab */
-    COUNT_SHIFT = 48,     /* above all addresses */
-    IS_REST = 1,          /* below them: what slab_release_some has left */
+    LISTED_MAX = 1 << 20,  /* bytes of a class that a shard keeps */
+    REFUSED_MAX = 1 << 19, /* bytes refused since the last take: nobody takes any */
+    MUCH_MORE = 4,         /* times what is wanted: such a list is cut */
+    TICK_SETS = 4,         /* visited by a tick */
+    LITTLE_DIVISOR = 4,    /* less than such a part of a class would hardly empty a slab */
+    COUNT_SHIFT = 48,      /* above all addresses */
+    IS_REST = 1,           /* below them: what slab_release_some has left */
 };
 
 _Atomic bool slab_tick_is_due;
@@ -111,7 +112,7 @@ enum slab_keeping slab_keep(unsigned index, unsigned object_class, void *list, u
         if ((load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX) {
             push(set, rest, list, count);
             keeping = SLAB_KEPT;
-        } else if (rest->refused_count * size <= LISTED_MAX) { /* there may soon be room */
+        } else if (rest->refused_count * size <= REFUSED_MAX) { /* there may soon be room */
             rest->refused_count += count;
             keeping = SLAB_FULL;
         }
