@@ -12,7 +12,8 @@ set(PRIMALLOC_COMPILE_OPTIONS
     # A compiler that knows malloc by name may turn our own code into a call of our own code.
     -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free)
 if(PRIMALLOC_HAS_ALIGN_LABELS) # the fast paths have neither loops nor jumps back: padding is in vain
-    list(APPEND PRIMALLOC_COMPILE_OPTIONS -falign-jumps=1 -falign-loops=1 -falign-labels=1 -falign-functions=1)
+    list(APPEND PRIMALLOC_COMPILE_OPTIONS -falign-jumps=1 -falign-loops=1 -falign-labels=1
+         -falign-functions=1)
 endif()
 if(PRIMALLOC_HAS_CF_PROTECTION)
     list(APPEND PRIMALLOC_COMPILE_OPTIONS -fcf-protection=none)
