@@ -196,6 +196,28 @@ static void test_dirty_room(void **state) {
     check_nothing_left();
 }
 
+/* In a huge page the room that is not carved yet is resident, though nobody has touched it. */
+static void test_room_in_a_huge_page(void **state) {
+    (void)state;
+    need_small_pages();
+    purge_all(0);
+    holder.object_class = size_class_of(1024);
+    hold(&holder, 0, 1);
+    const struct span *slab = span_of_block(holder.blocks[0]);
+    assert_true(slab->is_zero);
+    assert_int_equal(slab_purge(true), 0);
+    span_set_marks(slab->address, span_end(slab), MARK_HUGE, true);
+    char *room = (char *)slab->address + (size_t)slab->carved_count * 1024;
+    memset(room, 0, span_end(slab) - (uintptr_t)room); /* as if it came with the huge page */
+    assert_true(slab_purge(true) > 0);
+    check_resident(&holder);
+    check_contents(&holder);
+    assert_int_equal(slab->carved_count, size_classes[holder.object_class].capacity);
+    span_set_marks(slab->address, span_end(slab), MARK_HUGE, false);
+    drop_all(&holder);
+    check_nothing_left();
+}
+
 /* The kernel takes no locked pages: they stay awake, and nobody asks again and again. */
 static void test_locked_pages(void **state) {
     (void)state;
@@ -356,10 +378,15 @@ static void test_fork(void **state) {
 int main(void) {
     options.thp = THP_NEVER; /* a huge page is resident as a whole */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_class),  cmocka_unit_test(test_waking_stops_at_page_end),
-        cmocka_unit_test(test_idle_only),    cmocka_unit_test(test_dirty_room),
-        cmocka_unit_test(test_locked_pages), cmocka_unit_test(test_shards_steal),
-        cmocka_unit_test(test_random_walk),  cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_every_class),
+        cmocka_unit_test(test_waking_stops_at_page_end),
+        cmocka_unit_test(test_idle_only),
+        cmocka_unit_test(test_dirty_room),
+        cmocka_unit_test(test_room_in_a_huge_page),
+        cmocka_unit_test(test_locked_pages),
+        cmocka_unit_test(test_shards_steal),
+        cmocka_unit_test(test_random_walk),
+        cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests_name("slab_purge", tests, NULL, NULL);
 }
