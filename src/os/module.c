@@ -158,7 +158,7 @@ static bool lock_writer(void) {
 static PRIM_COLD unsigned add(struct module *found, const char *name) {
     read_headers(found);
     if (!lock_writer()) {
-        return 0;
+        return index_of_file(found); /* what came back is there all the same */
     }
     unsigned index = index_of(found);
     index = index ? index : index_of_file(found);
