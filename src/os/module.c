@@ -3,11 +3,9 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/bits.h"
-#include "os/confined.h"
 
 #pragma weak dlsym /* not in fully static programs, which load nothing */
 
@@ -27,18 +25,22 @@ static _Atomic(object_finder *) finder; /* (atomic: hint) _dl_find_object; NULL:
 
 typedef Elf64_Phdr program_header;
 
-enum { PATHS_SIZE = 64 << 10, LOCK_PATIENCE = 1000, PAGE_LEAST = 4096, NOTE_BUILD_ID = 3 };
+enum { PATHS_SIZE = 64 << 10, PAGE_LEAST = 4096, NOTE_BUILD_ID = 3 };
 
 static PRIM_FAR struct module
-    modules[MODULES_MAX + 1];           /* (const below known_count) the first is unused */
-static _Atomic unsigned known_count;    /* (atomic: modules) entries that are complete */
-static _Atomic unsigned writer;         /* (atomic: writer) 1: somebody adds an entry */
-static PRIM_FAR char paths[PATHS_SIZE]; /* (lock: writer) names, terminated */
-static size_t paths_used;               /* (lock: writer) */
-static bool is_starting;                /* (lock: writer) what is found now is permanent */
+    modules[MODULES_MAX + 1]; /* (const once complete) the first is unused */
+static PRIM_FAR _Atomic bool is_complete[MODULES_MAX + 1]; /* (atomic: modules) entries */
+static _Atomic unsigned claimed_count;  /* (atomic: count) may exceed MODULES_MAX by late comers */
+static PRIM_FAR char paths[PATHS_SIZE]; /* (const once claimed) names, terminated */
+static _Atomic size_t paths_claimed;    /* (atomic: count) bytes; may exceed PATHS_SIZE as well */
+static bool is_starting;                /* (const after start) what is found now is permanent */
 
 unsigned module_count(void) {
-    return load_acquire(&known_count); /* order pair: modules */
+    return bits_min(load_relaxed(&claimed_count), MODULES_MAX);
+}
+
+bool module_is_complete(unsigned index) {
+    return load_acquire(&is_complete[index]); /* order pair: modules */
 }
 
 const struct module *module_at(unsigned index) {
@@ -53,14 +55,12 @@ static uint64_t hash_of_name(const char *name) {
     return hash;
 }
 
-/* The same place, for what the loader calls the same. */
-static bool is_alike(const struct module *a, const struct module *b) {
-    return a->start == b->start && a->end == b->end && a->table == b->table &&
-           a->name_hash == b->name_hash;
-}
-
-static bool is_identical(const struct module *a, const struct module *b) {
-    return load_relaxed(&a->identity) == load_relaxed(&b->identity);
+/* An entry of the same place, for what the loader calls the same. */
+static bool is_alike(unsigned index, const struct module *wanted) {
+    const struct module *module = &modules[index];
+    return module_is_complete(index) && module->start == wanted->start &&
+           module->end == wanted->end && module->table == wanted->table &&
+           module->name_hash == wanted->name_hash;
 }
 
 static void read_notes(struct module *module, uintptr_t note, uintptr_t end) {
@@ -112,18 +112,16 @@ static void read_headers(struct module *module) {
 }
 
 static const char *keep_path(const char *name) {
-    size_t size = name ? strlen(name) + 1 : 0;
-    if (size <= 1 || size > PATHS_SIZE - paths_used) {
-        return "";
-    }
-    char *kept = memcpy(paths + paths_used, name, size);
-    paths_used += size;
-    return kept;
+    size_t size = name && *name ? strlen(name) + 1 : 0;
+    size_t place = add_relaxed(&paths_claimed, size);
+    return size && place + size <= PATHS_SIZE ? memcpy(paths + place, name, size) : "";
 }
 
 static unsigned index_of(const struct module *wanted) {
+    const void *identity = load_relaxed(&wanted->identity);
     unsigned index = module_count();
-    while (index && !(is_alike(&modules[index], wanted) && is_identical(&modules[index], wanted))) {
+    while (index &&
+           !(is_alike(index, wanted) && load_relaxed(&modules[index].identity) == identity)) {
         index--;
     }
     return index;
@@ -133,51 +131,46 @@ static unsigned index_of(const struct module *wanted) {
 static unsigned index_of_file(const struct module *wanted) {
     size_t length = wanted->build_id_length;
     unsigned index = length ? module_count() : 0;
-    while (index &&
-           !(is_alike(&modules[index], wanted) && modules[index].build_id_length == length &&
-             memcmp(modules[index].build_id, wanted->build_id, length) == 0)) {
+    while (index && !(is_alike(index, wanted) && modules[index].build_id_length == length &&
+                      memcmp(modules[index].build_id, wanted->build_id, length) == 0)) {
         index--;
     }
     return index;
 }
 
-/* Waits a while only: a signal handler may have interrupted the writer. */
-static bool lock_writer(void) {
-    for (unsigned i = 0; i < LOCK_PATIENCE; i++) {
-        unsigned expected = 0;
-        if (compare_exchange_acquire(&writer, &expected, 1)) { /* order pair: writer */
-            return true;
-        }
-        if (!is_confined()) {
-            sched_yield();
-        }
-    }
-    return false;
-}
-
+/* Threads that add the same one at the same moment make two entries of it, which does no harm: both
+ * say the same, and from then on one of them is found. A lock would be worse: whoever holds it may
+ * sleep in a page fault while another thread forks, or be what a signal handler interrupted. */
 static PRIM_COLD unsigned add(struct module *found, const char *name) {
     read_headers(found);
-    if (!lock_writer()) {
-        return index_of_file(found); /* what came back is there all the same */
-    }
-    unsigned index = index_of(found);
-    index = index ? index : index_of_file(found);
+    unsigned index = index_of_file(found);
     if (index) {
         store_relaxed(&modules[index].identity, load_relaxed(&found->identity));
-    } else if (load_relaxed(&known_count) < MODULES_MAX) {
-        index = load_relaxed(&known_count) + 1;
-        memcpy(&modules[index], found, sizeof *found);
-        modules[index].path = keep_path(name);
-        modules[index].is_permanent = is_starting;
-        store_release(&known_count, index); /* order pair: modules */
+        return index;
     }
-    store_release(&writer, 0); /* order pair: writer */
+    if (load_relaxed(&claimed_count) >= MODULES_MAX) {
+        return 0;
+    }
+    index = add_relaxed(&claimed_count, 1) + 1;
+    if (index > MODULES_MAX) {
+        return 0;
+    }
+    found->path = keep_path(name);
+    found->is_permanent = is_starting;
+    memcpy(&modules[index], found, sizeof *found);
+    store_release(&is_complete[index], true); /* order pair: modules */
     return index;
+}
+
+static unsigned find_or_add(struct module *found, const char *name) {
+    unsigned index = index_of(found);
+    return PRIM_LIKELY(index) ? index : add(found, name);
 }
 
 static unsigned find_by_table(uintptr_t address) {
     unsigned index = module_count();
-    while (index && !(modules[index].start <= address && address < modules[index].end)) {
+    while (index && !(module_is_complete(index) && modules[index].start <= address &&
+                      address < modules[index].end)) {
         index--;
     }
     return index;
@@ -198,8 +191,7 @@ PRIM_COLD unsigned module_find(uintptr_t address) {
                            .table = object.table,
                            .identity = object.link_map,
                            .name_hash = hash_of_name(name)};
-    unsigned index = index_of(&found);
-    return PRIM_LIKELY(index) ? index : add(&found, name);
+    return find_or_add(&found, name);
 }
 
 /* By the name itself, which is compared quicker, where there was room to keep it. */
@@ -242,7 +234,7 @@ static PRIM_COLD int note(struct dl_phdr_info *info, size_t size, void *context)
         module_find(found.start);
     } else if (found.end) {
         found.name_hash = hash_of_name(info->dlpi_name);
-        add(&found, info->dlpi_name);
+        find_or_add(&found, info->dlpi_name);
     }
     return 0;
 }

@@ -6,7 +6,8 @@
  * asked for each address (_dl_find_object: no lock, safe in signal handlers and while libraries
  * come and go); elsewhere the table knows what module_note_all() found.
  *
- * Entries are written once, before `module_count` tells of them: readers need no lock. */
+ * Entries are claimed by an atomic count, written once and then marked complete. Nobody waits for
+ * anybody, so that signal handlers and threads that fork may read and add. */
 #ifndef PRIM_OS_MODULE_H
 #define PRIM_OS_MODULE_H
 
@@ -38,6 +39,10 @@ unsigned module_find_again(uintptr_t address, unsigned index);
 
 unsigned module_count(void);
 const struct module *module_at(unsigned index);
+
+/* Whether the entry can be read: always, for an index that module_find() returned; of those up to
+ * module_count() another thread may be writing one. */
+bool module_is_complete(unsigned index);
 
 /* Enters all that is loaded now; takes the loader's lock. What is found by the first call, in a
  * constructor, counts as permanent. */

@@ -242,6 +242,9 @@ PRIM_COLD void profile_file_about(struct profile_file *out) {
 
 static void write_mappings(struct profile_file *out, unsigned count) {
     for (unsigned i = 1; i <= count; i++) {
+        if (!module_is_complete(i)) {
+            continue; /* found after this profile was begun */
+        }
         const struct module *module = module_at(i);
         bool has_text = module->text_start != 0;
         put_number(&out->message, FIELD_mapping_id, i);
@@ -287,8 +290,9 @@ static void write_strings(struct profile_file *out, unsigned modules) {
     for (unsigned i = 1; i <= out->tag_count; i++) {
         write_string(out, tag_name(i), strlen(tag_name(i)));
     }
+    static const struct module unfinished = {.path = ""}; /* keeps its place in the table */
     for (unsigned i = 1; i <= modules; i++) {
-        const struct module *module = module_at(i);
+        const struct module *module = module_is_complete(i) ? module_at(i) : &unfinished;
         char digits[2 * BUILD_ID_MAX];
         for (size_t n = 0; n < module->build_id_length; n++) {
             digits[2 * n] = "0123456789abcdef"[module->build_id[n] >> 4];

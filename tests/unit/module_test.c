@@ -1,10 +1,16 @@
 #include "os/module.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include "unit/unit.h"
 
+#pragma weak dlopen /* not in static programs */
+
+enum { LATE_COUNT = 4, FINDERS = 8 };
+
 static int variable_of_the_program = 1;
+static uintptr_t late[LATE_COUNT]; /* where libraries begin that came after the table was made */
 
 static void addresses_have_their_module(void **state) {
     (void)state;
@@ -59,6 +65,35 @@ static void build_ids_are_read(void **state) {
     assert_true(with_id > 0);
 }
 
+static void find_late(unsigned number) {
+    for (unsigned i = 0; i < LATE_COUNT; i++) {
+        uintptr_t start = late[(i + number) % LATE_COUNT];
+        unsigned index = module_find(start);
+        CHECK(index > 0 && module_is_complete(index), "thread %u finds no module", number);
+        CHECK(module_at(index)->start == start, "thread %u finds another module", number);
+    }
+}
+
+/* Threads that meet new libraries at the same moment all find them, whoever enters them. */
+static void threads_add_at_once(void **state) {
+    (void)state;
+    static const char *const names[LATE_COUNT] = {"libresolv.so.2", "libnss_compat.so.2",
+                                                  "libanl.so.1", "libBrokenLocale.so.1"};
+    for (unsigned i = 0; i < LATE_COUNT; i++) {
+        struct link_map *library = dlopen ? dlopen(names[i], RTLD_NOW) : NULL;
+        if (!library) {
+            skip();
+        }
+        late[i] = library->l_addr;
+    }
+    unsigned before = module_count();
+    unit_run_threads(FINDERS, find_late);
+    unsigned after = module_count();
+    assert_in_range(after, before + LATE_COUNT, before + (LATE_COUNT * FINDERS));
+    find_late(0);
+    assert_int_equal(module_count(), after);
+}
+
 int main(void) {
     expect_allocator();
     module_note_all();
@@ -66,6 +101,7 @@ int main(void) {
         cmocka_unit_test(addresses_have_their_module),
         cmocka_unit_test(tables_are_those_of_the_loader),
         cmocka_unit_test(build_ids_are_read),
+        cmocka_unit_test(threads_add_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
