@@ -103,7 +103,7 @@ static PRIM_COLD void cut_circle(void *list) {
     while (--length) {
         ahead = *ahead;
     }
-    // Now a circle's length less one ahead: what comes next is where the first walk must be.
+    /* Now a circle's length less one ahead: what comes next is where the first walk must be. */
     while (*ahead != block) {
         ahead = *ahead;
         block = *(void **)block;

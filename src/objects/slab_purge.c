@@ -169,17 +169,15 @@ static bool visit_slabs(struct purge *purge, struct slab_set *set, struct slab_s
     return !is_done;
 }
 
-/* The room of a slab that nobody carves from anymore may be dirty, from its former life, or in a
- * huge page, which is resident: it becomes free blocks, which sleep like others. Returns the slab
- * if it is empty, to be freed. */
+/* The room of a slab that nobody carves from anymore may have pages: it becomes free blocks, which
+ * sleep like others. Returns the slab if it is empty, to be freed. */
 static struct span *end_carving(const struct purge *purge, struct slab_set *set,
                                 struct slab_set_rest *rest) {
     struct span *slab = set->carving;
     bool was_idle = rest->carving_seen == slab && rest->carved_count_seen == slab->carved_count;
     rest->carving_seen = slab;
     rest->carved_count_seen = slab->carved_count;
-    bool is_absent = slab->is_zero && !span_has_mark(slab->address, MARK_HUGE);
-    if (is_absent || !(purge->all || was_idle)) {
+    if (slab_set_room_is_absent(slab) || !(purge->all || was_idle)) {
         return NULL;
     }
     set->carving = NULL;

@@ -149,6 +149,11 @@ PRIM_INLINE void slab_set_update(struct slab_set *set, struct span *slab) {
     }
 }
 
+/* Whether the room that is not carved yet has no pages: none from a former life, no huge one. */
+PRIM_INLINE bool slab_set_room_is_absent(const struct span *slab) {
+    return slab->is_zero && !span_has_mark(slab->address, MARK_HUGE);
+}
+
 /* Links consecutive blocks of this size to a list that goes on with rest. */
 PRIM_INLINE void slab_set_chain(char *first, unsigned count, size_t size, void *rest) {
     char *last = first + (count - 1) * size;

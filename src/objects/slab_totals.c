@@ -23,7 +23,7 @@ static void add_totals(struct shard *shard, unsigned object_class, void *context
     totals->uncarved_bytes += free_bytes - free_blocks * class->size;
     totals->asleep_bytes += rest->asleep_page_count * memory_page_size();
     const struct span *carving = set->carving;
-    if (carving && carving->is_zero && !span_has_mark(carving->address, MARK_HUGE)) {
+    if (carving && slab_set_room_is_absent(carving)) {
         uintptr_t carved_end = carving->address + (size_t)carving->carved_count * class->size;
         totals->untouched_bytes +=
             span_end(carving) -
