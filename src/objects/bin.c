@@ -2,7 +2,6 @@
 #include "objects/bin.h"
 
 #include "objects/slab.h"
-#include "os/machine.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
 
@@ -22,14 +21,11 @@ enum {
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
-    ONLY_FREED_MOST = (1 << 23) - 1,  /* (no more are counted) */
-    KEPT_MOST = 6,                    /* newest blocks stay in a short bin that is cut; if ... */
-    COLD_MS = 3,                      /* ... it was not for so long, its blocks are cold, and ... */
-    COLD_DIVISOR = 4,                 /* ... such a part of them stays */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
     CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones; more if no other bin is large */
     PAGE = 4096,                      /* bytes that processors fetch ahead within */
     PAGE_DIVISOR = 4,                 /* at most such a part of a head stays for its page's sake */
+    SHORT_STAYS = 6,                  /* newest blocks of a short bin that is cut, at most */
     FEW_SLABS = 16,                   /* of a class in all shards: they are in the first */
     MANY_SLABS = 24,                  /* of a medium class: one more is little */
     BORROW_CLASSES = 3,               /* so many greater ones may lend a block */
@@ -286,29 +282,17 @@ static void adapt_to_overflow(struct thread_cache *cache, struct bin *bin, unsig
                               unsigned idle, enum slab_keeping keeping) {
     if (keeping != SLAB_IDLE || !is_only_freed(bin, object_class)) {
         size_t bytes = bin->only_freed + bin->capacity * size_classes[object_class].size;
-        bin->only_freed = (uint32_t)bits_min(bytes, ONLY_FREED_MOST);
+        bin->only_freed = (uint32_t)bits_min(bytes, ONLY_FREED_SIZE + 1); /* more says no more */
         bin_grow(cache, object_class);
     } else if (bin->capacity > idle) {
         bin_set_capacity(cache, object_class, (unsigned)bits_max(bin->capacity / 2, idle));
     }
 }
 
-/* A head is cut that could keep so many of its newest blocks: how many it keeps. Where other
- * threads ran meanwhile, the walk to the cut waits for memory at each block: it is short then, and
- * the shorter if the time before was long ago. */
-static unsigned newest_kept(struct bin *bin, unsigned newest) {
-    if (slab_is_for_one()) {
-        return newest;
-    }
-    uint8_t now = (uint8_t)machine_clock_ms();
-    uint8_t passed = (uint8_t)(now - bin->cut_ms);
-    bin->cut_ms = now;
-    return passed >= COLD_MS ? newest / COLD_DIVISOR : (unsigned)bits_min(newest, KEPT_MOST);
-}
-
 /* The head becomes the spare once that is given away. In a bin that is short, or as small as it
  * gets, what does goes at once: whoever links its blocks to their slabs touches each, and they are
- * warm still. */
+ * warm still; but where other threads ran meanwhile, the walk to the cut waits for memory at each
+ * block, and is short. */
 void bin_make_room(struct thread_cache *cache, unsigned object_class, const void *block) {
     struct bin *bin = bin_of(cache, object_class);
     unsigned idle = idle_capacity(cache, bin, object_class);
@@ -317,7 +301,8 @@ void bin_make_room(struct thread_cache *cache, unsigned object_class, const void
     bool goes_at_once =
         bin_is_short(bin) || (is_only_freed(bin, object_class) && bin->capacity <= idle);
     if (goes_at_once && !bin->spare) {
-        older_to_spare(cache, object_class, newest_kept(bin, newest), NULL);
+        unsigned stays = slab_is_for_one() ? newest : (unsigned)bits_min(newest, SHORT_STAYS);
+        older_to_spare(cache, object_class, stays, NULL);
     }
     if (bin->spare) {
         enum slab_keeping keeping = bin_give_spare(cache, object_class);

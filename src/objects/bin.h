@@ -25,7 +25,7 @@ PRIM_INLINE bool bin_is_marked(const uint64_t *bits, unsigned index) {
 }
 
 /* A bin of so few blocks has no spare but what a collection sets aside: its head may be twice as
- * long, and once it is full its older half is given away, or more where its blocks are cold. To cut
+ * long, and once it is full its older half is given away, or more among several threads. To cut
  * so short a list costs less than the slow calls that exchange two. */
 enum { FEW_BLOCKS = 16 };
 

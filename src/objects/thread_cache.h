@@ -46,9 +46,8 @@ struct bin {
     void *spare;              /* (owner) a second list */
     uint16_t spare_count;     /* (owner) blocks in it */
     uint16_t capacity;        /* (owner) 0: not in use yet, or no budget for it */
-    uint32_t only_freed : 23; /* (owner) bytes that ran over since the bin was refilled, at most */
+    uint32_t only_freed : 31; /* (owner) bytes that ran over since the bin was refilled, at most */
     uint32_t is_rest : 1;     /* (owner) the spare is what is left of a list that is being given */
-    uint32_t cut_ms : 8;      /* (owner) the time when a full head was cut, its lower bits */
 };
 
 /* What few threads need: others' lie next to it, so that its pages stay untouched. */

@@ -116,9 +116,8 @@ static void test_capacities(void **state) {
 
 enum { SHORT_CAPACITY = 8, SHORT_SIZE = 4000 };
 
-/* Frees as many blocks as fill a short bin's head, and one more, which makes room, as if it was cut
- * so long ago the last time. */
-static struct thread_cache *with_short_bin(unsigned ms_ago) {
+/* Frees as many blocks as fill a short bin's head, and one more, which makes room. */
+static struct thread_cache *with_short_bin(void) {
     static void *blocks[2 * SHORT_CAPACITY + 1];
     struct thread_cache *cache = fresh_cache();
     unsigned object_class = size_class_of(SHORT_SIZE);
@@ -133,12 +132,7 @@ static struct thread_cache *with_short_bin(unsigned ms_ago) {
     }
     assert_int_equal(length(cache->head[object_class]), 2 * SHORT_CAPACITY);
     assert_int_equal(cache->slow_events, 0);
-    uint64_t start = machine_clock_us();
-    bin_of(cache, object_class)->cut_ms = (uint8_t)(machine_clock_ms() - ms_ago);
     release(blocks[2 * SHORT_CAPACITY]);
-    if (machine_clock_us() - start > 1000) { /* others had the processor */
-        return with_short_bin(ms_ago);
-    }
     assert_int_equal(cache->slow_events, 1);
     assert_ptr_equal(cache->head[object_class], blocks[2 * SHORT_CAPACITY]);
     bin_set_capacity(cache, object_class, SHORT_CAPACITY); /* it grew */
@@ -154,8 +148,8 @@ static void end_short_bin(struct thread_cache *cache) {
 
 /* A short bin has all blocks in its head, and gives the older half away when it is full. A
  * collection sets the older half aside where a thread is alone, and all where there are several. */
-static void check_short_bin(unsigned ms_ago, unsigned kept, unsigned stay) {
-    struct thread_cache *cache = with_short_bin(ms_ago);
+static void check_short_bin(unsigned kept, unsigned stay) {
+    struct thread_cache *cache = with_short_bin();
     unsigned object_class = size_class_of(SHORT_SIZE);
     const struct bin *bin = bin_of(cache, object_class);
     assert_int_equal(length(cache->head[object_class]), kept + 1);
@@ -170,15 +164,13 @@ static void check_short_bin(unsigned ms_ago, unsigned kept, unsigned stay) {
 static void test_short_bin_alone(void **state) {
     (void)state;
     assert_true(slab_is_for_one());
-    check_short_bin(0, SHORT_CAPACITY, SHORT_CAPACITY);
-    check_short_bin(100, SHORT_CAPACITY, SHORT_CAPACITY);
+    check_short_bin(SHORT_CAPACITY, SHORT_CAPACITY);
 }
 
 static void test_short_bin_of_several(void **state) {
     (void)state;
     assert_false(slab_is_for_one());
-    check_short_bin(0, 6, 0); /* the walk to the cut is short: others may have its blocks */
-    check_short_bin(100, SHORT_CAPACITY / 4, 0); /* the thread was away: the rest is cold */
+    check_short_bin(6, 0); /* the walk to the cut is short: others may have its blocks */
 }
 
 /* A medium class without a block takes what the next one has, but not for ever. */
