@@ -22,7 +22,7 @@ enum {
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
-    CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones; more if no other bin is large */
+    CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones */
     PAGE = 4096,                      /* bytes that processors fetch ahead within */
     PAGE_DIVISOR = 4,                 /* at most such a part of a head stays for its page's sake */
     SHORT_STAYS = 6,                  /* newest blocks of a short bin that is cut, at most */
@@ -265,21 +265,19 @@ void bin_set_aside(struct thread_cache *cache, unsigned object_class) {
     older_to_spare(cache, object_class, is_long && slab_is_for_one() ? bin->capacity : 0, NULL);
 }
 
-/* What a bin shrinks to: then a first-level cache holds what is in it and in the others. */
-static unsigned idle_capacity(const struct thread_cache *cache, const struct bin *bin,
-                              unsigned object_class) {
+/* What a bin shrinks to: then a first-level cache holds what is in it and in others. */
+static unsigned idle_capacity(unsigned object_class) {
     size_t size = size_classes[object_class].size;
-    unsigned least =
-        size > GREATER_SIZE ? (unsigned)(CAPACITY_IDLE_SIZE / size) : CAPACITY_IDLE_COUNT;
-    return cache->capacity_bytes > CAPACITY_IDLE_SIZE ? least
-                                                      : (unsigned)bits_max(least, bin->capacity);
+    return size > GREATER_SIZE ? (unsigned)(CAPACITY_IDLE_SIZE / size) : CAPACITY_IDLE_COUNT;
 }
 
 /* The bin runs over, spare and all: it is too small. But where much was freed since one was taken
  * last, and no other thread wants it, the program goes on freeing, and keeping blocks for it is in
  * vain: their bin gets smaller. */
-static void adapt_to_overflow(struct thread_cache *cache, struct bin *bin, unsigned object_class,
-                              unsigned idle, enum slab_keeping keeping) {
+static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
+                              enum slab_keeping keeping) {
+    struct bin *bin = bin_of(cache, object_class);
+    unsigned idle = idle_capacity(object_class);
     if (keeping != SLAB_IDLE || !is_only_freed(bin, object_class)) {
         size_t bytes = bin->only_freed + bin->capacity * size_classes[object_class].size;
         bin->only_freed = (uint32_t)bits_min(bytes, ONLY_FREED_SIZE + 1); /* more says no more */
@@ -294,12 +292,11 @@ static void adapt_to_overflow(struct thread_cache *cache, struct bin *bin, unsig
  * warm still; but where other threads ran meanwhile, the walk to the cut waits for memory at each
  * block, and is short. */
 void bin_make_room(struct thread_cache *cache, unsigned object_class, const void *block) {
-    struct bin *bin = bin_of(cache, object_class);
-    unsigned idle = idle_capacity(cache, bin, object_class);
+    const struct bin *bin = bin_of(cache, object_class);
     unsigned length = bin_head_length(cache, object_class);
     unsigned newest = (unsigned)bits_min(length - bin->capacity, (unsigned)bin_head_most(bin));
-    bool goes_at_once =
-        bin_is_short(bin) || (is_only_freed(bin, object_class) && bin->capacity <= idle);
+    bool is_smallest = bin->capacity <= idle_capacity(object_class);
+    bool goes_at_once = bin_is_short(bin) || (is_only_freed(bin, object_class) && is_smallest);
     if (goes_at_once && !bin->spare) {
         unsigned stays = slab_is_for_one() ? newest : (unsigned)bits_min(newest, SHORT_STAYS);
         older_to_spare(cache, object_class, stays, NULL);
@@ -307,7 +304,7 @@ void bin_make_room(struct thread_cache *cache, unsigned object_class, const void
     if (bin->spare) {
         enum slab_keeping keeping = bin_give_spare(cache, object_class);
         if (!bin->spare) {
-            adapt_to_overflow(cache, bin, object_class, idle, keeping);
+            adapt_to_overflow(cache, object_class, keeping);
         }
     }
     if (!goes_at_once && !bin->spare) {

@@ -53,8 +53,6 @@ struct slab_set_rest {
     struct span *cursor;            /* (lock: CLASS) the slab that it visits next, or NULL */
     struct span *carving_seen;      /* (lock: CLASS) the slab that was carved at the last purge */
     uint32_t carved_count_seen;     /* (lock: CLASS) and how far */
-    uint32_t refused_count;         /* (lock: CLASS) blocks that lists had no room for since the
-                                       last take */
     void *lists;                    /* (lock: CLASS) the transfer cache: slab_transfer.h */
     _Atomic uint32_t listed_count;  /* (atomic: hint) blocks in lists; written under the lock */
     uint32_t listed_least;          /* (lock: CLASS) least of them since the last visit */

@@ -6,13 +6,12 @@
 #include "pages/limits.h"
 
 enum {
-    LISTED_MAX = 1 << 20,  /* bytes of a class that a shard keeps */
-    REFUSED_MAX = 1 << 19, /* bytes refused since the last take: nobody takes any */
-    MUCH_MORE = 4,         /* times what is wanted: such a list is cut */
-    TICK_SETS = 4,         /* visited by a tick */
-    LITTLE_DIVISOR = 4,    /* less than such a part of a class would hardly empty a slab */
-    COUNT_SHIFT = 48,      /* above all addresses */
-    IS_REST = 1,           /* below them: what slab_release_some has left */
+    LISTED_MAX = 1 << 20, /* bytes of a class that a shard keeps */
+    MUCH_MORE = 4,        /* times what is wanted: such a list is cut */
+    TICK_SETS = 4,        /* visited by a tick */
+    LITTLE_DIVISOR = 4,   /* less than such a part of a class would hardly empty a slab */
+    COUNT_SHIFT = 48,     /* above all addresses */
+    IS_REST = 1,          /* below them: what slab_release_some has left */
 };
 
 _Atomic bool slab_tick_is_due;
@@ -73,7 +72,6 @@ unsigned slab_transfer_take(struct slab_set *set, struct slab_set_rest *rest, un
         }
     }
     uint32_t left = load_relaxed(&rest->listed_count);
-    rest->refused_count = 0;
     rest->listed_least = (uint32_t)bits_min(rest->listed_least, left);
     return count;
 }
@@ -109,12 +107,10 @@ enum slab_keeping slab_keep(unsigned index, unsigned object_class, void *list, u
     enum slab_keeping keeping = SLAB_IDLE;
     if (!load_relaxed(&slab_transfer_is_left[object_class]) &&
         (rest->listed_least + count) * size <= LISTED_MAX) {
+        keeping = SLAB_FULL; /* there may soon be room */
         if ((load_relaxed(&rest->listed_count) + count) * size <= LISTED_MAX) {
             push(set, rest, list, count);
             keeping = SLAB_KEPT;
-        } else if (rest->refused_count * size <= REFUSED_MAX) { /* there may soon be room */
-            rest->refused_count += count;
-            keeping = SLAB_FULL;
         }
     }
     lock_release(&set->lock, LOCK_CLASS);

@@ -11,8 +11,7 @@
  * What nobody needed between two visits goes back to the slabs, a little by each call; visits ride
  * on the program's slow events, in turns over all sets. From then on no lists of the class are kept
  * until somebody takes blocks of it, from whatever shard: what comes is only freed. So a class that
- * a program has done with does not keep slabs from others. Lists that have been full for as much
- * again as they may hold, and of which nobody took any, are idle without a visit. */
+ * a program has done with does not keep slabs from others. */
 #ifndef PRIM_OBJECTS_SLAB_TRANSFER_H
 #define PRIM_OBJECTS_SLAB_TRANSFER_H
 

@@ -233,7 +233,7 @@ static void test_block_without_a_bin(void **state) {
 }
 
 /* A bin that is only freed to shrinks where no other thread wants its blocks: not when there is no
- * room for more lists yet, but when these were idle. Once somebody takes a block it grows again. */
+ * room for more lists, but when these were idle. Once somebody takes a block it grows again. */
 static void test_size_of_what_is_only_freed(void **state) {
     (void)state;
     enum { BLOCKS = 2900, PART = 500, SIZE = 512, FEWEST = 32 };
@@ -257,48 +257,6 @@ static void test_size_of_what_is_only_freed(void **state) {
     assert_true(bin->capacity > FEWEST);
     *(void **)held = NULL;
     slab_release(object_class, held);
-    fresh_cache();
-}
-
-/* It shrinks, too, when lists have been full for half as much again, and nobody took any. */
-static void test_size_of_what_nobody_takes(void **state) {
-    (void)state;
-    enum { BLOCKS = 5200, FULL = 2900, TAKEN = 3700, SIZE = 512, FEWEST = 32 };
-    static void *blocks[BLOCKS];
-    unsigned object_class = size_class_of(SIZE);
-    const struct bin *bin = bin_of(fresh_cache(), object_class);
-    void *held = NULL;
-    for (unsigned i = 0; i < BLOCKS; i++) {
-        blocks[i] = allocate(SIZE);
-    }
-    for (unsigned i = 0; i < BLOCKS; i++) {
-        release(blocks[i]);
-        if (i == FULL) {
-            assert_true(bin->capacity > FEWEST);
-            assert_int_equal(slab_acquire(0, object_class, 1, &held), 1);
-        } else if (i == TAKEN) {
-            assert_true(bin->capacity > FEWEST);
-        }
-    }
-    assert_int_equal(bin->capacity, FEWEST);
-    *(void **)held = NULL;
-    slab_release(object_class, held);
-    fresh_cache();
-}
-
-/* Where no other bin holds anything, it stays as large as a first-level cache allows. */
-static void test_size_of_the_only_bin(void **state) {
-    (void)state;
-    enum { BLOCKS = 40000, SIZE = 64, KEPT = 16 << 10 };
-    static void *blocks[BLOCKS];
-    struct thread_cache *cache = fresh_cache();
-    for (unsigned i = 0; i < BLOCKS; i++) {
-        blocks[i] = allocate(SIZE);
-    }
-    for (unsigned i = 0; i < BLOCKS; i++) {
-        release(blocks[i]);
-    }
-    assert_in_range(cache->capacity_bytes, KEPT / 2, KEPT);
     fresh_cache();
 }
 
@@ -333,8 +291,6 @@ int main(void) {
         cmocka_unit_test(test_own_blocks_first),
         cmocka_unit_test(test_block_without_a_bin),
         cmocka_unit_test(test_size_of_what_is_only_freed),
-        cmocka_unit_test(test_size_of_what_nobody_takes),
-        cmocka_unit_test(test_size_of_the_only_bin),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_inherited_bins),
     };
