@@ -24,9 +24,14 @@ enum {
 
 enum { APART_MOST = 256 }; /* spans, that one call may have to join */
 
-/* Of these, one calls for a look: of searches, and of spans taken, more while there are doubts, as
- * few are searched for then. Powers of two. */
-enum { LOOK_SEARCHES = 64, LOOK_SPANS = 2048, LOOK_SPANS_DOUBTED = 64 };
+/* Of these, one calls for a look: of searches, fewer while all looks tell the same, and of spans
+ * taken, more while there are doubts, as few are searched for then. Powers of two. */
+enum {
+    LOOK_SEARCHES = 64,
+    LOOK_SEARCHES_FILLED = 1024,
+    LOOK_SPANS = 2048,
+    LOOK_SPANS_DOUBTED = 64,
+};
 
 struct page_heap page_heap;
 struct span_level span_levels[UINT8_MAX + 1];
@@ -262,10 +267,15 @@ static void release_lock(void) {
     }
 }
 
-static struct span *search(const struct extent_set *set, size_t slice_count) {
-    if (++page_heap.search_count % LOOK_SEARCHES == 0) {
+static void look_each(uint64_t count, unsigned interval) {
+    if ((count & (interval - 1)) == 0) {
         store_relaxed(&sparse_look_is_due, true);
     }
+}
+
+static struct span *search(const struct extent_set *set, size_t slice_count) {
+    look_each(++page_heap.search_count,
+              load_relaxed(&sparse_is_unlikely) ? LOOK_SEARCHES_FILLED : LOOK_SEARCHES);
     return extent_set_best_fit(set, slice_count);
 }
 
@@ -347,10 +357,8 @@ static struct span *allocate(struct request *request) {
     }
     page_heap_note_low_water();
     if (span) {
-        unsigned spans = load_relaxed(&sparse_doubts) ? LOOK_SPANS_DOUBTED : LOOK_SPANS;
-        if (++page_heap.span_total % spans == 0) {
-            store_relaxed(&sparse_look_is_due, true);
-        }
+        look_each(++page_heap.span_total,
+                  load_relaxed(&sparse_doubts) ? LOOK_SPANS_DOUBTED : LOOK_SPANS);
         page_heap.span_peak = bits_max(page_heap.span_peak, ++page_heap.span_count);
         count_new(request->object_class, request->slice_count);
     }

@@ -7,7 +7,8 @@
  * size classes, and threads keep more of them (bin.c): one that is cached costs the pages of its
  * ends. Blocks that are filled would take up to twice their memory so.
  *
- * Who searches is looked at more often than who finds the spans apart: a look is a system call. */
+ * Who searches is looked at more often than who finds the spans apart, but seldom once sixteen
+ * looks in a row met a page: a look is a system call. */
 #ifndef PRIM_PAGES_SPARSE_H
 #define PRIM_PAGES_SPARSE_H
 
@@ -20,6 +21,7 @@ enum {
 };
 
 extern PRIM_HIDDEN _Atomic bool sparse_is_on;       /* (atomic: hint) most have none */
+extern PRIM_HIDDEN _Atomic bool sparse_is_unlikely; /* (atomic: hint) the last ones all had one */
 extern PRIM_HIDDEN _Atomic bool sparse_look_is_due; /* (atomic: hint) */
 
 /* (atomic: hint) Looks that are still to come soon, since it began: the first ones may have met
