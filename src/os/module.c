@@ -30,10 +30,10 @@ enum { PATHS_SIZE = 64 << 10, PAGE_LEAST = 4096, NOTE_BUILD_ID = 3 };
 static PRIM_FAR struct module
     modules[MODULES_MAX + 1]; /* (const once complete) the first is unused */
 static PRIM_FAR _Atomic bool is_complete[MODULES_MAX + 1]; /* (atomic: modules) entries */
-static _Atomic unsigned claimed_count;  /* (atomic: count) may exceed MODULES_MAX by late comers */
+static _Atomic unsigned claimed_count; /* (atomic: counter) may exceed MODULES_MAX by late comers */
 static PRIM_FAR char paths[PATHS_SIZE]; /* (const once claimed) names, terminated */
-static _Atomic size_t paths_claimed;    /* (atomic: count) bytes; may exceed PATHS_SIZE as well */
-static bool is_starting;                /* (const after start) what is found now is permanent */
+static _Atomic size_t paths_claimed;    /* (atomic: counter) bytes; may exceed PATHS_SIZE as well */
+static _Atomic bool is_starting;        /* (atomic: hint) what is found now is permanent */
 
 unsigned module_count(void) {
     return bits_min(load_relaxed(&claimed_count), MODULES_MAX);
@@ -156,7 +156,7 @@ static PRIM_COLD unsigned add(struct module *found, const char *name) {
         return 0;
     }
     found->path = keep_path(name);
-    found->is_permanent = is_starting;
+    found->is_permanent = load_relaxed(&is_starting);
     memcpy(&modules[index], found, sizeof *found);
     store_release(&is_complete[index], true); /* order pair: modules */
     return index;
@@ -243,7 +243,7 @@ void module_note_all(void) {
     if (dlsym && !load_relaxed(&finder)) {
         store_relaxed(&finder, (object_finder *)dlsym(RTLD_DEFAULT, "_dl_find_object"));
     }
-    is_starting = module_count() == 0;
+    store_relaxed(&is_starting, module_count() == 0);
     dl_iterate_phdr(note, NULL);
-    is_starting = false;
+    store_relaxed(&is_starting, false);
 }

@@ -24,11 +24,11 @@ enum {
 
 enum { APART_MOST = 256 }; /* spans, that one call may have to join */
 
-/* Of these, one calls for a look: of searches, fewer while all looks tell the same, and of spans
+/* Of these, one calls for a look: of searches, fewer once all looks tell the same, and of spans
  * taken, more while there are doubts, as few are searched for then. Powers of two. */
 enum {
     LOOK_SEARCHES = 64,
-    LOOK_SEARCHES_FILLED = 1024,
+    LOOK_SEARCHES_SURE = 1024,
     LOOK_SPANS = 2048,
     LOOK_SPANS_DOUBTED = 64,
 };
@@ -275,7 +275,7 @@ static void look_each(uint64_t count, unsigned interval) {
 
 static struct span *search(const struct extent_set *set, size_t slice_count) {
     look_each(++page_heap.search_count,
-              load_relaxed(&sparse_is_unlikely) ? LOOK_SEARCHES_FILLED : LOOK_SEARCHES);
+              load_relaxed(&sparse_unsure) ? LOOK_SEARCHES : LOOK_SEARCHES_SURE);
     return extent_set_best_fit(set, slice_count);
 }
 

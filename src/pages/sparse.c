@@ -7,16 +7,15 @@
 
 enum { BEGINS_AT = 13, ENDS_BELOW = 6 }; /* spans without a page, of the last 16 looked at */
 enum { DOUBTS = 32 };                    /* looks that come soon once it is on */
-enum { SURE = 16 };                      /* looks in a row that met a page: few are needed */
+enum { SURE_AFTER = 16 };                /* looks in a row that met a page */
 
 _Atomic bool sparse_is_on;
-_Atomic bool sparse_is_unlikely;
 _Atomic bool sparse_look_is_due;
 _Atomic unsigned sparse_doubts;
+_Atomic unsigned sparse_unsure = SURE_AFTER;
 
 /* (atomic: hint) A bit for each of the last looks, the newest lowest: there was no page. */
 static _Atomic uint16_t looks;
-static _Atomic unsigned filled_in_a_row; /* (atomic: hint) looks that met a page, the last ones */
 
 static bool has_page(uintptr_t address) {
     size_t page = memory_page_size();
@@ -36,14 +35,13 @@ PRIM_COLD void sparse_look(const struct span *span) {
     store_relaxed(&sparse_look_is_due, false);
     bool is_bare = !has_page(span->address + span_size(span) / 2);
     uint16_t now = (uint16_t)(load_relaxed(&looks) << 1 | is_bare);
-    unsigned filled = is_bare ? 0 : load_relaxed(&filled_in_a_row) + 1;
+    unsigned unsure = load_relaxed(&sparse_unsure);
     bool was_on = load_relaxed(&sparse_is_on);
     bool is_on = !options.hardened && bits_count(now) >= (was_on ? ENDS_BELOW : BEGINS_AT);
     unsigned left = load_relaxed(&sparse_doubts);
     unsigned doubts = was_on ? left - (left != 0) : DOUBTS;
     store_relaxed(&looks, now);
     store_relaxed(&sparse_is_on, is_on);
-    store_relaxed(&filled_in_a_row, filled);
-    store_relaxed(&sparse_is_unlikely, filled >= SURE);
+    store_relaxed(&sparse_unsure, is_bare ? SURE_AFTER : unsure - (unsure != 0));
     store_relaxed(&sparse_doubts, is_on ? doubts : 0);
 }

@@ -21,12 +21,14 @@ enum {
 };
 
 extern PRIM_HIDDEN _Atomic bool sparse_is_on;       /* (atomic: hint) most have none */
-extern PRIM_HIDDEN _Atomic bool sparse_is_unlikely; /* (atomic: hint) the last ones all had one */
 extern PRIM_HIDDEN _Atomic bool sparse_look_is_due; /* (atomic: hint) */
 
 /* (atomic: hint) Looks that are still to come soon, since it began: the first ones may have met
  * what the program had not got round to touching. */
 extern PRIM_HIDDEN _Atomic unsigned sparse_doubts;
+
+/* (atomic: hint) Looks that are still to meet a page, each, before they become rare. */
+extern PRIM_HIDDEN _Atomic unsigned sparse_unsure;
 
 /* Looks at a BUSY span that is about to be freed. */
 void sparse_look(const struct span *span);
