@@ -4,6 +4,7 @@
 #include "objects/arena.h"
 #include "objects/hardened_slab.h"
 #include "objects/maintenance.h"
+#include "objects/sampler.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
 #include "objects/thread_sampler.h"
@@ -113,7 +114,9 @@ void heap_fork_parent(void) {
     if (load_relaxed(&is_held)) {
         release_all();
     }
-    thread_sampler_fork_parent();
+    if (sampler_was_started()) {
+        thread_sampler_fork_parent();
+    }
     thread_cache_leave();
 }
 
@@ -121,7 +124,9 @@ void heap_fork_child(void) {
     if (load_relaxed(&is_held)) {
         reset_all();
     }
-    thread_sampler_fork_child(thread_cache_own());
+    if (sampler_was_started()) {
+        thread_sampler_fork_child(thread_cache_own());
+    }
     maintenance_fork_child();
     thread_cache_leave();
 }

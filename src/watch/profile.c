@@ -9,6 +9,7 @@
 #include "objects/sampler.h"
 #include "objects/tag.h"
 #include "objects/thread_cache.h"
+#include "os/alone.h"
 #include "os/lock.h"
 #include "os/machine.h"
 #include "os/process.h"
@@ -290,16 +291,28 @@ PRIM_STARTUP void profile_exit(void) {
     }
 }
 
-void profile_fork_prepare(void) {
-    lock_acquire_unranked(&profile_lock);
+/* As in heap.c: nobody else can hold the lock of a process with one thread. */
+static _Atomic bool is_held; /* (atomic: hint) of several forks at once all say the same */
+
+PRIM_STARTUP void profile_fork_prepare(void) {
+    store_relaxed(&is_held, !process_is_alone());
+    if (load_relaxed(&is_held)) {
+        lock_acquire_unranked(&profile_lock);
+    }
 }
 
-void profile_fork_parent(void) {
-    lock_release_unranked(&profile_lock);
+PRIM_STARTUP void profile_fork_parent(void) {
+    if (load_relaxed(&is_held)) {
+        lock_release_unranked(&profile_lock);
+    }
 }
 
-void profile_fork_child(void) {
-    lock_reset(&profile_lock);
-    store_relaxed(&is_file_wanted, false);
-    file_number = 0;
+PRIM_STARTUP void profile_fork_child(void) {
+    if (load_relaxed(&is_held)) {
+        lock_reset(&profile_lock);
+    }
+    if (load_relaxed(&is_known)) {
+        store_relaxed(&is_file_wanted, false);
+        file_number = 0;
+    }
 }

@@ -309,7 +309,7 @@ def test_t58_fork_of_one_thread_writes_few_pages(harness, fixtures, library):
         return min(int(run([program], **how).stdout) for _ in range(5))
 
     expected = least_faults(harness.run, environment=harness.environment())
-    assert least_faults(harness.run_preloaded) <= expected + 8
+    assert least_faults(harness.run_preloaded) <= expected + 6
 
 
 def test_t58_small_processes_stay_small(harness, library):
