@@ -35,6 +35,10 @@ static PRIM_FAR char paths[PATHS_SIZE]; /* (const once claimed) names, terminate
 static _Atomic size_t paths_claimed;    /* (atomic: counter) bytes; may exceed PATHS_SIZE as well */
 static _Atomic bool is_starting;        /* (atomic: hint) what is found now is permanent */
 
+/* (const after start) The whole of the program. Where its segments have gaps between them, as those
+ * have that an optimiser of binaries adds, each is an object of its own to the finder. */
+static uintptr_t program_start, program_end;
+
 unsigned module_count(void) {
     return bits_min(load_relaxed(&claimed_count), MODULES_MAX);
 }
@@ -84,11 +88,15 @@ static void read_segment(struct module *module, const program_header *segment, u
     }
     if (segment->p_type == PT_NOTE) {
         read_notes(module, start, end);
-    } else if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) && !module->text_start) {
+    } else if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X)) {
+        struct module_text *text = module->text;
+        text += text->start != 0;
         uintptr_t before = start % PAGE_LEAST;
-        module->text_start = start - before;
-        module->text_end = bits_round_up(end, PAGE_LEAST);
-        module->text_offset = segment->p_offset - before;
+        if (!text->start) {
+            *text = (struct module_text){.start = start - before,
+                                         .end = bits_round_up(end, PAGE_LEAST),
+                                         .offset = segment->p_offset - before};
+        }
     }
 }
 
@@ -186,8 +194,9 @@ PRIM_COLD unsigned module_find(uintptr_t address) {
         return 0;
     }
     const char *name = object.link_map->l_name;
-    struct module found = {.start = (uintptr_t)object.start,
-                           .end = (uintptr_t)object.end,
+    bool is_program = *name == '\0' && program_start <= address && address < program_end;
+    struct module found = {.start = is_program ? program_start : (uintptr_t)object.start,
+                           .end = is_program ? program_end : (uintptr_t)object.end,
                            .table = object.table,
                            .identity = object.link_map,
                            .name_hash = hash_of_name(name)};
@@ -229,6 +238,10 @@ static PRIM_COLD int note(struct dl_phdr_info *info, size_t size, void *context)
         } else if (segment->p_type == PT_GNU_EH_FRAME) {
             found.table = (const uint8_t *)start;
         }
+    }
+    if (!program_end) { /* it is the first */
+        program_start = found.start;
+        program_end = found.end;
     }
     if (load_relaxed(&finder)) {
         module_find(found.start);

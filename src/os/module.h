@@ -13,17 +13,22 @@
 
 #include "base/atomics.h"
 
-enum { MODULES_MAX = 1024, BUILD_ID_MAX = 20 };
+enum { MODULES_MAX = 1024, MODULE_TEXTS = 2, BUILD_ID_MAX = 20 };
+
+/* A segment of code, in whole pages. */
+struct module_text {
+    uintptr_t start; /* (const) 0: not known */
+    uintptr_t end;   /* (const) */
+    uint64_t offset; /* (const) of start in its file */
+};
 
 struct module {
-    uintptr_t start;                /* (const) first address */
-    uintptr_t end;                  /* (const) address behind the last */
-    uintptr_t text_start;           /* (const) of its code, in whole pages; 0: not known */
-    uintptr_t text_end;             /* (const) */
-    uint64_t text_offset;           /* (const) of text_start in its file */
-    const uint8_t *table;           /* (const) its .eh_frame_hdr, or NULL */
-    const void *_Atomic identity;   /* (atomic: hint) the loader's latest entry for it */
-    uint64_t name_hash;             /* (const) of the loader's name for it */
+    uintptr_t start;                       /* (const) first address */
+    uintptr_t end;                         /* (const) address behind the last */
+    struct module_text text[MODULE_TEXTS]; /* (const) the first ones */
+    const uint8_t *table;                  /* (const) its .eh_frame_hdr, or NULL */
+    const void *_Atomic identity;          /* (atomic: hint) the loader's latest entry for it */
+    uint64_t name_hash;                    /* (const) of the loader's name for it */
     const char *path;               /* (const) "" for the program and where it does not fit */
     uint8_t build_id[BUILD_ID_MAX]; /* (const) */
     uint8_t build_id_length;        /* (const) 0: none */

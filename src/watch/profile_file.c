@@ -150,6 +150,18 @@ PRIM_COLD void profile_file_head(struct profile_file *out, enum profile_string f
     write_number(out, FIELD_profile_default_sample_type, shown);
 }
 
+/* A module has a mapping for each of its texts; the first ones have the modules' numbers. */
+static unsigned mapping_id(unsigned module, unsigned nth) {
+    return module + nth * MODULES_MAX;
+}
+
+static unsigned mapping_of(uint64_t frame) {
+    unsigned module = stack_frame_module(frame);
+    uintptr_t address = stack_frame_address(frame) - 1;
+    const struct module_text *second = &module_at(module)->text[1];
+    return mapping_id(module, second->start <= address && address < second->end);
+}
+
 /* The number of a frame's location, which is written when it is met first. Return addresses are
  * lowered by one, so that they lie inside the call. */
 static uint64_t location_of(struct profile_file *out, uint64_t frame) {
@@ -163,7 +175,7 @@ static uint64_t location_of(struct profile_file *out, uint64_t frame) {
         return 0;
     }
     put_number(&out->message, FIELD_location_id, location.size);
-    put_number(&out->message, FIELD_location_mapping_id, stack_frame_module(frame));
+    put_number(&out->message, FIELD_location_mapping_id, mapping_of(frame));
     put_number(&out->message, FIELD_location_address, stack_frame_address(frame) - 1);
     write_message(out, FIELD_profile_location);
     return location.size;
@@ -240,23 +252,28 @@ PRIM_COLD void profile_file_about(struct profile_file *out) {
     profile_fact_end(out);
 }
 
+static void write_mapping(struct profile_file *out, unsigned i, unsigned nth) {
+    const struct module *module = module_at(i);
+    const struct module_text *text = &module->text[nth];
+    bool has_text = text->start != 0;
+    if (nth != 0 && !has_text) {
+        return;
+    }
+    put_number(&out->message, FIELD_mapping_id, mapping_id(i, nth));
+    put_number(&out->message, FIELD_mapping_memory_start, has_text ? text->start : module->start);
+    put_number(&out->message, FIELD_mapping_memory_limit, has_text ? text->end : module->end);
+    put_number(&out->message, FIELD_mapping_file_offset, text->offset);
+    put_number(&out->message, FIELD_mapping_filename, string_of_module(out, i));
+    put_number(&out->message, FIELD_mapping_build_id,
+               module->build_id_length ? string_of_module(out, i) + 1 : 0);
+    write_message(out, FIELD_profile_mapping);
+}
+
 static void write_mappings(struct profile_file *out, unsigned count) {
     for (unsigned i = 1; i <= count; i++) {
-        if (!module_is_complete(i)) {
-            continue; /* found after this profile was begun */
+        for (unsigned nth = 0; nth < MODULE_TEXTS && module_is_complete(i); nth++) {
+            write_mapping(out, i, nth); /* else found after this profile was begun */
         }
-        const struct module *module = module_at(i);
-        bool has_text = module->text_start != 0;
-        put_number(&out->message, FIELD_mapping_id, i);
-        put_number(&out->message, FIELD_mapping_memory_start,
-                   has_text ? module->text_start : module->start);
-        put_number(&out->message, FIELD_mapping_memory_limit,
-                   has_text ? module->text_end : module->end);
-        put_number(&out->message, FIELD_mapping_file_offset, has_text ? module->text_offset : 0);
-        put_number(&out->message, FIELD_mapping_filename, string_of_module(out, i));
-        put_number(&out->message, FIELD_mapping_build_id,
-                   module->build_id_length ? string_of_module(out, i) + 1 : 0);
-        write_message(out, FIELD_profile_mapping);
     }
 }
 

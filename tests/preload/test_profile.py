@@ -355,6 +355,18 @@ def test_google_pprof_reads_it(profiled, harness, google_pprof, program):
     assert "site_large" in lines
 
 
+def test_code_behind_a_gap_is_the_programs(harness, fixtures, google_pprof):
+    """As optimisers of binaries put it; to the loader such a program is several objects."""
+    program = fixtures("profile_apart.c", "-Wl,--section-start=.apart=0x900000")
+    harness.run_preloaded([program], changes={"PRIMALLOC_PROFILE": "h.pb.gz,rate=1"})
+    own = {frame.mapping.path for sample in pprof.Profile(harness.directory / "h.pb.gz").samples
+           for frame in sample.frames[:1]}
+    assert own == {str(program)}
+    environment = harness.environment(PPROF_TMPDIR=str(harness.directory))
+    top = harness.run([google_pprof, "-top", "h.pb.gz"], environment=environment).stdout.decode()
+    assert "site_near" in top and "site_apart" in top
+
+
 GOLDEN = ROOT / "tests" / "golden" / "profile"  # profile_sites with 20 rounds, rate=1
 
 

@@ -82,8 +82,11 @@ fn frames(address: u64, mapping: Option<&Mapping>, object: Option<&Object>) -> V
     let library: Rc<str> = base_name(&mapping.file).into();
     let nameless: Rc<str> = format!("(in {library})").into();
     let place = object.and_then(|object| {
-        let offset = address.checked_sub(mapping.start)? + mapping.offset;
-        Some((object, object.address_of_offset(offset)?))
+        // A mapping may stand for the first of several; code keeps its distance in all of them.
+        let is_in = (mapping.start..mapping.limit).contains(&address);
+        let known = if is_in { address } else { mapping.start };
+        let found = object.address_of_offset(known - mapping.start + mapping.offset)?;
+        Some((object, found.wrapping_add(address.wrapping_sub(known))))
     });
     let Some((object, address)) = place else { return vec![unnamed(nameless, library)] };
     let frame = |found: CodeFrame| Frame {
@@ -129,6 +132,17 @@ mod tests {
         let frame = profile.locations[0].frames.last().unwrap();
         assert_eq!((&*frame.function, troubles.len()), ("main", 0));
         assert!(!frame.library.contains('/'));
+    }
+
+    #[test]
+    fn code_behind_its_mapping_is_found_by_the_distance() {
+        let file = own_file();
+        let object = Objects::default().get(&file.file).unwrap();
+        let offset = object.offset_of_function("main").unwrap();
+        let (page, within) = (offset & !4095, offset & 4095);
+        let mapping = Mapping { start: 0x1000, limit: 0x1000 + within, offset: page, ..file };
+        let (profile, _) = at(mapping, 0x1000 + within);
+        assert_eq!(&*profile.locations[0].frames.last().unwrap().function, "main");
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub struct Object {
     pub path: PathBuf,
     is_allocator: bool,
     is_libc: bool,
+    /// Those with code.
     segments: Vec<Segment>,
     /// Sorted by start.
     functions: Vec<Function>,
@@ -96,7 +97,8 @@ impl Object {
     fn read(path: &str, debug_files: &DebugFiles) -> Option<Object> {
         let path = Path::new(path);
         let file = object::File::parse(bytes_of(path)?).ok()?;
-        let segments = file.segments().map(|segment| {
+        let code = file.segments().filter(|segment| segment.permissions().executable());
+        let segments = code.map(|segment| {
             let (offset, size) = segment.file_range();
             Segment { offset, size, address: segment.address() }
         });
@@ -125,7 +127,7 @@ impl Object {
             path,
             is_allocator,
             is_libc: name.starts_with("libc.so") || name.starts_with("libc-2"),
-            base: segments.iter().map(|segment| segment.address).min().unwrap_or(0),
+            base: file.segments().map(|segment| segment.address()).min().unwrap_or(0),
             segments,
             functions,
             text: section(file, ".text"),
@@ -137,7 +139,7 @@ impl Object {
         })
     }
 
-    /// The file's own address of what lies at this offset of it.
+    /// The file's own address of the code that lies at this offset of it.
     pub fn address_of_offset(&self, offset: u64) -> Option<u64> {
         // A mapping begins at a page, which may be before the segment itself.
         let segment = self.segments.iter().find(|segment| {
