@@ -35,9 +35,10 @@ static PRIM_FAR char paths[PATHS_SIZE]; /* (const once claimed) names, terminate
 static _Atomic size_t paths_claimed;    /* (atomic: counter) bytes; may exceed PATHS_SIZE as well */
 static _Atomic bool is_starting;        /* (atomic: hint) what is found now is permanent */
 
-/* (const after start) The whole of the program. Where its segments have gaps between them, as those
- * have that an optimiser of binaries adds, each is an object of its own to the finder. */
-static uintptr_t program_start, program_end;
+/* (atomic: modules) The whole of the program, once the end is not 0. Where its segments have gaps
+ * between them, as those have that an optimiser of binaries adds, each is an object of its own to
+ * the finder. */
+static _Atomic uintptr_t program_start, program_end;
 
 unsigned module_count(void) {
     return bits_min(load_relaxed(&claimed_count), MODULES_MAX);
@@ -89,10 +90,9 @@ static void read_segment(struct module *module, const program_header *segment, u
     if (segment->p_type == PT_NOTE) {
         read_notes(module, start, end);
     } else if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X)) {
-        struct module_text *text = module->text;
-        text += text->start != 0;
-        uintptr_t before = start % PAGE_LEAST;
+        struct module_text *text = &module->text[module->text[0].start != 0];
         if (!text->start) {
+            uintptr_t before = start % PAGE_LEAST;
             *text = (struct module_text){.start = start - before,
                                          .end = bits_round_up(end, PAGE_LEAST),
                                          .offset = segment->p_offset - before};
@@ -184,6 +184,13 @@ static unsigned find_by_table(uintptr_t address) {
     return index;
 }
 
+/* Whether the object of this name and address is the program; says where that is. */
+static bool is_program(const char *name, uintptr_t address, struct module *program) {
+    program->end = load_acquire(&program_end); /* order pair: modules */
+    program->start = load_relaxed(&program_start);
+    return *name == '\0' && program->start <= address && address < program->end;
+}
+
 PRIM_COLD unsigned module_find(uintptr_t address) {
     object_finder *find_object = load_relaxed(&finder);
     if (!find_object) {
@@ -194,12 +201,12 @@ PRIM_COLD unsigned module_find(uintptr_t address) {
         return 0;
     }
     const char *name = object.link_map->l_name;
-    bool is_program = *name == '\0' && program_start <= address && address < program_end;
-    struct module found = {.start = is_program ? program_start : (uintptr_t)object.start,
-                           .end = is_program ? program_end : (uintptr_t)object.end,
-                           .table = object.table,
-                           .identity = object.link_map,
-                           .name_hash = hash_of_name(name)};
+    struct module found = {
+        .table = object.table, .identity = object.link_map, .name_hash = hash_of_name(name)};
+    if (!is_program(name, address, &found)) {
+        found.start = (uintptr_t)object.start;
+        found.end = (uintptr_t)object.end;
+    }
     return find_or_add(&found, name);
 }
 
@@ -239,9 +246,9 @@ static PRIM_COLD int note(struct dl_phdr_info *info, size_t size, void *context)
             found.table = (const uint8_t *)start;
         }
     }
-    if (!program_end) { /* it is the first */
-        program_start = found.start;
-        program_end = found.end;
+    if (load_relaxed(&program_end) == 0) { /* the loader tells of the program first */
+        store_relaxed(&program_start, found.start);
+        store_release(&program_end, found.end); /* order pair: modules */
     }
     if (load_relaxed(&finder)) {
         module_find(found.start);

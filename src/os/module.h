@@ -29,10 +29,10 @@ struct module {
     const uint8_t *table;                  /* (const) its .eh_frame_hdr, or NULL */
     const void *_Atomic identity;          /* (atomic: hint) the loader's latest entry for it */
     uint64_t name_hash;                    /* (const) of the loader's name for it */
-    const char *path;               /* (const) "" for the program and where it does not fit */
-    uint8_t build_id[BUILD_ID_MAX]; /* (const) */
-    uint8_t build_id_length;        /* (const) 0: none */
-    bool is_permanent; /* (const) was there when the process started: stays to the end */
+    const char *path;                      /* (const) "" for the program, or if it does not fit */
+    uint8_t build_id[BUILD_ID_MAX];        /* (const) */
+    uint8_t build_id_length;               /* (const) 0: none */
+    bool is_permanent;                     /* (const) was there at the start: stays to the end */
 };
 
 /* Index of the module of this address, 0 if there is none or no room for another one. Indices go

@@ -256,9 +256,6 @@ static void write_mapping(struct profile_file *out, unsigned i, unsigned nth) {
     const struct module *module = module_at(i);
     const struct module_text *text = &module->text[nth];
     bool has_text = text->start != 0;
-    if (nth != 0 && !has_text) {
-        return;
-    }
     put_number(&out->message, FIELD_mapping_id, mapping_id(i, nth));
     put_number(&out->message, FIELD_mapping_memory_start, has_text ? text->start : module->start);
     put_number(&out->message, FIELD_mapping_memory_limit, has_text ? text->end : module->end);
@@ -271,8 +268,12 @@ static void write_mapping(struct profile_file *out, unsigned i, unsigned nth) {
 
 static void write_mappings(struct profile_file *out, unsigned count) {
     for (unsigned i = 1; i <= count; i++) {
-        for (unsigned nth = 0; nth < MODULE_TEXTS && module_is_complete(i); nth++) {
-            write_mapping(out, i, nth); /* else found after this profile was begun */
+        if (!module_is_complete(i)) {
+            continue; /* found after this profile was begun */
+        }
+        write_mapping(out, i, 0);
+        if (module_at(i)->text[1].start) {
+            write_mapping(out, i, 1);
         }
     }
 }
