@@ -52,6 +52,10 @@ const struct module *module_at(unsigned index) {
     return &modules[index];
 }
 
+bool module_is_program(const struct module *module) {
+    return module->start == load_relaxed(&program_start);
+}
+
 static uint64_t hash_of_name(const char *name) {
     uint64_t hash = 0xcbf29ce484222325;
     for (; name && *name; name++) {

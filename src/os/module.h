@@ -45,6 +45,9 @@ unsigned module_find_again(uintptr_t address, unsigned index);
 unsigned module_count(void);
 const struct module *module_at(unsigned index);
 
+/* Whether it is the program, or its first part: nobody is before module_note_all(). */
+bool module_is_program(const struct module *module);
+
 /* Whether the entry can be read: always, for an index that module_find() returned; of those up to
  * module_count() another thread may be writing one. */
 bool module_is_complete(unsigned index);

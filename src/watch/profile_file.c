@@ -286,7 +286,7 @@ static void write_string(struct profile_file *out, const char *text, size_t leng
 static void write_path(struct profile_file *out, const struct module *module) {
     char *path = out->path;
     struct print whole = print_to(path, PATH_SIZE);
-    if (module->path[0] == '\0' && module == module_at(1)) {
+    if (module->path[0] == '\0' && module_is_program(module)) {
         whole.length = output_link_target("/proc/self/exe", path, PATH_SIZE) ? strlen(path) : 0;
     } else if (module->path[0] != '/' && strchr(module->path, '/') &&
                output_link_target("/proc/self/cwd", path, PATH_SIZE)) {

@@ -66,13 +66,20 @@ static void run(void *(*body)(void *), size_t count) {
     }
 }
 
+/* What threads leave behind would grow by each run; what the process or a tool that it runs under has
+ * got for good grows once. */
 static void check_no_growth(void *(*body)(void *), size_t count, size_t tolerance) {
     run(body, 200);
-    size_t before = resident_bytes();
     size_t mapped_before = mapped_bytes();
-    run(body, count);
-    size_t after = resident_bytes();
-    CHECK(after < before + tolerance, "resident memory grew from %zu to %zu KiB over %zu threads",
+    size_t before;
+    size_t after;
+    int runs = 0;
+    do {
+        before = resident_bytes();
+        run(body, count);
+        after = resident_bytes();
+    } while (after >= before + tolerance && ++runs < 3);
+    CHECK(runs < 3, "resident memory grew from %zu to %zu KiB over the last of three times %zu threads",
           before >> 10, after >> 10, count);
     CHECK(mapped_bytes() < mapped_before + (64 << 20), "address space grew by %zu KiB",
           (mapped_bytes() - mapped_before) >> 10);

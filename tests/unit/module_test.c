@@ -38,6 +38,7 @@ static int compare(struct dl_phdr_info *info, size_t size, void *context) {
             assert_true(index > 0);
             assert_ptr_equal(module_at(index)->table, table);
             assert_string_equal(module_at(index)->path, info->dlpi_name);
+            assert_int_equal(module_is_program(module_at(index)), info->dlpi_name[0] == '\0');
             ++*(unsigned *)context;
         }
     }
