@@ -41,13 +41,22 @@ void watched_end_heap(struct arena *arena) {
     }
 }
 
+static void write_error_of(const char *path) {
+    char line[1200];
+    struct print out = print_to(line, sizeof line);
+    print_format(&out, "primalloc: cannot write %s\n", path);
+    process_write_error(line, out.length);
+}
+
 void watched_finish(void) {
     check_finish();
     if (options.stats_output) {
         char line[256];
         struct print out = print_to(line, sizeof line);
         snapshot_print_calls(&out);
-        process_append_to_file(options.stats_output, line, out.length);
+        if (!process_append_to_file(options.stats_output, line, out.length)) {
+            write_error_of(options.stats_output);
+        }
     }
     if (option_now(show_stats)) {
         prim_stats_print();

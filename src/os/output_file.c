@@ -11,24 +11,45 @@
 #include "base/print.h"
 #include "os/process.h"
 
+static bool make(struct output_file *file, const char *name, int flags) {
+    file->descriptor =
+        (int)syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+    return file->descriptor >= 0;
+}
+
+/* A link may lead to what is not there yet, but to no pipe: one that nobody reads ends programs. */
+static bool make_in_place(struct output_file *file) {
+    struct stat status;
+    bool is_writable =
+        stat(file->path, &status) != 0 || S_ISREG(status.st_mode) || S_ISCHR(status.st_mode);
+    return is_writable && make(file, file->path, O_TRUNC);
+}
+
+static bool make_beside(struct output_file *file, size_t length) {
+    struct print out = {file->temporary, OUTPUT_PATH_SIZE - 1, length};
+    memcpy(file->temporary, file->path, length);
+    print_text(&out, ".");
+    print_decimal(&out, process_id());
+    print_text(&out, ".part");
+    file->temporary[out.length] = '\0';
+    syscall(SYS_unlinkat, AT_FDCWD, file->temporary, 0); /* of a process that was killed */
+    return make(file, file->temporary, O_EXCL);
+}
+
 bool output_file_open(struct output_file *file, const char *path) {
+    struct stat status;
+    size_t length = strlen(path);
     int saved_errno = errno;
-    struct print out = print_to(file->temporary, OUTPUT_PATH_SIZE - 1);
-    print_text(&out, path);
-    file->path[0] = '\0';
+    bool is_open = false;
     file->has_failed = false;
-    file->descriptor = -1;
-    if (out.length + 32 < OUTPUT_PATH_SIZE) {
-        memcpy(file->path, path, out.length + 1);
-        print_text(&out, ".");
-        print_decimal(&out, process_id());
-        print_text(&out, ".part");
-        file->temporary[out.length] = '\0';
-        file->descriptor = (int)syscall(SYS_openat, AT_FDCWD, file->temporary,
-                                        O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    file->temporary[0] = '\0';
+    if (length + 32 < OUTPUT_PATH_SIZE) {
+        memcpy(file->path, path, length + 1);
+        bool is_special = lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
+        is_open = is_special ? make_in_place(file) : make_beside(file, length);
     }
     errno = saved_errno;
-    return file->descriptor >= 0;
+    return is_open;
 }
 
 void output_file_write(struct output_file *file, const void *bytes, size_t size) {
@@ -47,12 +68,14 @@ void output_file_write(struct output_file *file, const void *bytes, size_t size)
 
 bool output_file_close(struct output_file *file) {
     int saved_errno = errno;
-    bool is_done = syscall(SYS_close, file->descriptor) == 0 && !file->has_failed &&
-                   syscall(SYS_renameat, AT_FDCWD, file->temporary, AT_FDCWD, file->path) == 0;
-    if (!is_done) {
-        syscall(SYS_unlinkat, AT_FDCWD, file->temporary, 0);
+    bool is_done = syscall(SYS_close, file->descriptor) == 0 && !file->has_failed;
+    if (file->temporary[0]) {
+        is_done =
+            is_done && syscall(SYS_renameat, AT_FDCWD, file->temporary, AT_FDCWD, file->path) == 0;
+        if (!is_done) {
+            syscall(SYS_unlinkat, AT_FDCWD, file->temporary, 0);
+        }
     }
-    file->descriptor = -1;
     errno = saved_errno;
     return is_done;
 }
@@ -61,7 +84,7 @@ struct output_mark output_file_mark(const char *path) {
     struct stat status;
     struct output_mark mark = {0, 0};
     int saved_errno = errno;
-    if (stat(path, &status) == 0) {
+    if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
         mark.inode = status.st_ino;
         mark.time_ns =
             (uint64_t)status.st_mtim.tv_sec * 1000000000 + (uint64_t)status.st_mtim.tv_nsec;

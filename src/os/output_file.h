@@ -1,4 +1,5 @@
 /* output_file.h - a file that is complete or not there: written under another name and renamed.
+ * Where a device or a link has the name, that stays, and what it leads to is written.
  *
  * All calls go through syscall(); nothing allocates; every function keeps errno. Safe in signal
  * handlers. */
@@ -10,17 +11,17 @@
 enum { OUTPUT_PATH_SIZE = 1024 };
 
 struct output_file {
-    int descriptor; /* -1: not open */
+    int descriptor;
     bool has_failed;
     char path[OUTPUT_PATH_SIZE];
-    char temporary[OUTPUT_PATH_SIZE];
+    char temporary[OUTPUT_PATH_SIZE]; /* "": the file itself is written */
 };
 
-/* False if the file cannot be made, or the path is too long. */
+/* False if the file cannot be made, the path is too long, or a pipe or socket has it. */
 bool output_file_open(struct output_file *file, const char *path);
 void output_file_write(struct output_file *file, const void *bytes, size_t size);
 
-/* Gives the file its name; false, and there is no such file, if anything went wrong. */
+/* Gives the file its name; false, and there is no new file of it, if anything went wrong. */
 bool output_file_close(struct output_file *file);
 
 /* Which file has a name at the moment: each file that is written as above is another one. The

@@ -81,18 +81,15 @@ void process_write_output(const char *text, size_t length) {
     }
 }
 
-void process_append_to_file(const char *path, const char *text, size_t length) {
-    if (is_confined()) {
-        return;
-    }
+bool process_append_to_file(const char *path, const char *text, size_t length) {
     int saved_errno = errno;
-    int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    int file = is_confined() ? -1 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    bool is_written = file >= 0 && write(file, text, length) == (ssize_t)length;
     if (file >= 0) {
-        ssize_t written = write(file, text, length);
-        (void)written;
         close(file);
     }
     errno = saved_errno;
+    return is_written;
 }
 
 unsigned process_id(void) {

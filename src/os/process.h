@@ -28,7 +28,8 @@ typedef void process_output(const char *text, size_t length, void *context);
 void process_set_output(process_output *output, void *context);
 void process_write_output(const char *text, size_t length);
 
-void process_append_to_file(const char *path, const char *text, size_t length);
+/* False if it cannot be written. */
+bool process_append_to_file(const char *path, const char *text, size_t length);
 
 unsigned process_id(void);
 

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "os/confined.h"
 #include "os/memory.h"
 #include "os/text_file.h"
@@ -73,6 +74,8 @@ struct usage usage_now(void) {
             text_decimal(&at, &usage.rss_bytes)) {
             usage.virtual_bytes *= memory_page_size();
             usage.rss_bytes *= memory_page_size();
+            /* the kernel adds up the peak later */
+            usage.rss_peak_bytes = bits_max(usage.rss_peak_bytes, usage.rss_bytes);
         }
         text_file_close(&file);
     }

@@ -18,6 +18,7 @@
 #include "pages/metadata.h"
 #include "pages/page_heap.h"
 #include "pages/returned.h"
+#include "settings/options.h"
 
 /* All texts in one piece, so that a row needs no pointer and no room that it does not fill. */
 struct texts {
@@ -237,7 +238,7 @@ PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *c
     take_process(snapshot);
 }
 
-PRIM_COLD void snapshot_print_calls(struct print *out) {
+static void print_counted_calls(struct print *out) {
     uint64_t allocations = 0;
     uint64_t frees = 0;
     for (unsigned object_class = 1; object_class <= CLASS_ARENA; object_class++) {
@@ -245,9 +246,14 @@ PRIM_COLD void snapshot_print_calls(struct print *out) {
         allocations += calls.allocations;
         frees += calls.frees;
     }
-    print_format(out,
-                 "primalloc pid=%u program=%s allocations=%lu frees=%lu reallocations=%lu "
-                 "foreign=%lu\n",
-                 process_id(), process_program_name(), allocations, frees,
-                 call_counts_reallocations(), foreign_count());
+    print_format(out, "allocations=%lu frees=%lu reallocations=%lu ", allocations, frees,
+                 call_counts_reallocations());
+}
+
+PRIM_COLD void snapshot_print_calls(struct print *out) {
+    print_format(out, "primalloc pid=%u program=%s ", process_id(), process_program_name());
+    if (options.stats) {
+        print_counted_calls(out);
+    }
+    print_format(out, "foreign=%lu\n", foreign_count());
 }

@@ -65,7 +65,8 @@ struct figure figure_at(unsigned index);
 void snapshot_take(struct snapshot *snapshot, struct class_snapshot *classes,
                    struct heap_rows *heaps);
 
-/* One line: "primalloc pid=1 program=x allocations=.. frees=.. reallocations=..". */
+/* One line: "primalloc pid=1 program=x allocations=.. frees=.. reallocations=.. foreign=..", the
+ * three before the last with options.stats only, as nobody counts calls otherwise. */
 void snapshot_print_calls(struct print *out);
 
 #endif

@@ -122,6 +122,17 @@ def test_strange_options_are_survived(harness, fixtures, each_library):
     assert harness.run([program], environment=environment).stdout == EXERCISED
 
 
+def test_a_line_of_statistics_that_cannot_be_written(harness):
+    result = harness.run_preloaded(["true"], changes={"PRIMALLOC_STATS_OUTPUT": "/no/such/file"})
+    assert result.stderr == b"primalloc: cannot write /no/such/file\n"
+
+
+def test_calls_that_nobody_counted_are_not_told(harness):
+    output = harness.directory / "line"
+    harness.run_preloaded(["true"], changes={"PRIMALLOC_STATS_OUTPUT": str(output)})
+    assert re.fullmatch(r"primalloc pid=\d+ program=true foreign=0\n", output.read_text())
+
+
 @pytest.mark.parametrize("value", ["", "1", "a:b:c", "1:0:0", "999999:1:1", "-1:-1:-1", "1:1:1:1"])
 def test_wrong_handshake_is_ignored(harness, library, value):
     changes = {"PRIMALLOC_HANDSHAKE": value}

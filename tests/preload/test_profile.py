@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 import statistics
 import subprocess
 
@@ -309,6 +310,24 @@ def test_a_file_that_cannot_be_written_is_named(harness):
     settings = {"PRIMALLOC_PROFILE": "/nonexistent/h.pb.gz"}
     result = harness.run_preloaded(["true"], changes=settings)
     assert result.stderr.decode() == "primalloc: cannot write the profile /nonexistent/h.pb.gz\n"
+
+
+def test_links_and_devices_are_written_through(harness):
+    here = harness.directory
+    (here / "old.pb.gz").write_bytes(b"old")
+    os.mkfifo(here / "pipe")
+    for link, target in (("link", "old.pb.gz"), ("dangling", "new.pb.gz"), ("device", "/dev/null"),
+                         ("to_pipe", "pipe")):
+        (here / link).symlink_to(target)
+        result = harness.run_preloaded(["true"], changes={"PRIMALLOC_PROFILE": link})
+        wanted = f"primalloc: cannot write the profile {link}\n" if link == "to_pipe" else ""
+        assert result.stderr.decode() == wanted
+        assert os.readlink(here / link) == target
+    for name in ("old.pb.gz", "new.pb.gz"):
+        assert pprof.Profile(here / name).facts["program"].endswith("true")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert stat.S_ISFIFO(os.stat(here / "pipe").st_mode)
+    assert len(list(here.iterdir())) == 7
 
 
 def test_python_has_whole_stacks(harness, tmp_path):

@@ -66,8 +66,8 @@ static void run(void *(*body)(void *), size_t count) {
     }
 }
 
-/* What threads leave behind would grow by each run; what the process or a tool that it runs under has
- * got for good grows once. */
+/* What threads leave behind would grow by each run; what the process, or a tool that it runs under,
+ * has got for good grows once. */
 static void check_no_growth(void *(*body)(void *), size_t count, size_t tolerance) {
     run(body, 200);
     size_t mapped_before = mapped_bytes();
@@ -79,7 +79,7 @@ static void check_no_growth(void *(*body)(void *), size_t count, size_t toleranc
         run(body, count);
         after = resident_bytes();
     } while (after >= before + tolerance && ++runs < 3);
-    CHECK(runs < 3, "resident memory grew from %zu to %zu KiB over the last of three times %zu threads",
+    CHECK(runs < 3, "resident memory grew from %zu to %zu KiB in the third run of %zu threads",
           before >> 10, after >> 10, count);
     CHECK(mapped_bytes() < mapped_before + (64 << 20), "address space grew by %zu KiB",
           (mapped_bytes() - mapped_before) >> 10);

@@ -409,7 +409,9 @@ static void test_line(void **state) {
     char expected[256];
     struct snapshot snapshot = take_checked();
     struct print out = print_to(text, sizeof text - 1);
+    options.stats = 1;
     snapshot_print_calls(&out);
+    options.stats = 0;
     text[out.length] = '\0';
     int length = snprintf(
         expected, sizeof expected,
