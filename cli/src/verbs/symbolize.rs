@@ -16,8 +16,9 @@ Examples:
   primalloc symbolize <report.txt
 
 Lines are passed on as they are but for places in code: \"/usr/bin/program(+0x1234) [0x5581...]\"
-becomes \"function file.c:12 (program)\", inlined functions in lines of their own. That is how the
-library's reports write them, and backtrace_symbols of the C library.";
+becomes \"function file.c:12 (program)\", inlined functions in lines of their own. That is how
+MALLOC_CHECK_ reports write them, and backtrace_symbols of the C library. So does
+\"0x5581... function (/usr/bin/program+0x1233)\" of reports of leaks.";
 
 /// Put functions and lines to the addresses in reports that come on standard input
 #[derive(Args)]
@@ -46,22 +47,26 @@ pub fn run(arguments: &SymbolizeArguments) -> Result<ExitCode> {
     }
 }
 
-/// An object's path and an offset in it, and where in the line they stand.
+/// An object's path and an offset of code in it, and where in the line they stand.
 struct Place<'a> {
     before: &'a str,
     path: &'a str,
+    /// In the instruction itself.
     offset: u64,
     after: &'a str,
 }
 
 fn place(line: &str) -> Option<Place<'_>> {
-    let open = line.find("(+0x")?;
-    let head = &line[..open];
+    place_of_call(line).or_else(|| place_of_leak(line))
+}
+
+/// "PATH(+0xOFFSET) [0xADDRESS]", where calls return to.
+fn place_of_call(line: &str) -> Option<Place<'_>> {
+    let (head, rest) = line.split_once("(+0x")?;
     let start = head.rfind(char::is_whitespace).map_or(0, |at| at + 1);
-    let rest = &line[open + "(+0x".len()..];
-    let close = rest.find(')')?;
-    let offset = u64::from_str_radix(&rest[..close], 16).ok()?;
-    let after = &rest[close + 1..];
+    let (offset, after) = rest.split_once(')')?;
+    // Most are return addresses: the call is before them.
+    let offset = u64::from_str_radix(offset, 16).ok()?.checked_sub(1)?;
     // The address in memory says nothing any more once the place has a name.
     let after = match after.strip_prefix(" [0x").and_then(|address| address.split_once(']')) {
         Some((_, after)) => after,
@@ -70,12 +75,21 @@ fn place(line: &str) -> Option<Place<'_>> {
     Some(Place { before: &line[..start], path: &head[start..], offset, after })
 }
 
+/// "0xADDRESS FUNCTION (PATH+0xOFFSET)", as reports of leaks have it, already of the call.
+fn place_of_leak(line: &str) -> Option<Place<'_>> {
+    let before = &line[..line.find("0x")?];
+    let open = line.find(" (/")?;
+    let (path, rest) = line[open + " (".len()..].rsplit_once("+0x")?;
+    let (offset, after) = rest.split_once(')')?;
+    let offset = u64::from_str_radix(offset, 16).ok()?;
+    before.trim().is_empty().then_some(Place { before, path, offset, after })
+}
+
 /// None where the line names no place, or its file has no name for it.
 fn translate(line: &str, objects: &mut Objects) -> Option<String> {
     let place = place(line)?;
     let object = objects.get(&place.path.into())?;
-    // Most are return addresses: the call is before them.
-    let address = place.offset.checked_sub(1)?;
+    let address = place.offset;
     let address = if address < object.base { object.base + address } else { address };
     let frames = object.frames(address);
     let library = base_name(place.path);
@@ -100,9 +114,17 @@ mod tests {
         let found = place("    #3 /usr/lib/libx.so.1(+0x1a2b) [0x7f001a2b] freed\n").unwrap();
         assert_eq!(
             (found.before, found.path, found.offset),
-            ("    #3 ", "/usr/lib/libx.so.1", 0x1a2b)
+            ("    #3 ", "/usr/lib/libx.so.1", 0x1a2a)
         );
         assert_eq!(found.after, " freed\n");
+        let found = place("    0x55d0c0de1234 make (/a b/program+0x1233)\n").unwrap();
+        assert_eq!((found.before, found.path, found.offset), ("    ", "/a b/program", 0x1233));
+        assert_eq!(found.after, "\n");
+        let without_name = place("\t0x55 (/program+0x12)").unwrap();
+        assert_eq!((without_name.path, without_name.after), ("/program", ""));
+        for other in ["see 0x55 make (/program+0x12)", "0x55 (/x)", "0x55 (/x+0x", "(/x+0x12)"] {
+            assert!(place(other).is_none(), "{other}");
+        }
         assert!(place("nothing (+0x) here").is_none() && place("f(+0x12").is_none());
     }
 
