@@ -18,6 +18,7 @@ mod program;
 mod symbols;
 mod verbs;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -39,12 +40,12 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(status) => status,
         Err(error) => {
-            anstream::eprintln!("primalloc: {error:#}");
+            verbs::tell(format!("{error:#}"));
             match error.downcast_ref::<CannotStart>() {
                 None => ExitCode::from(OWN_FAILURE),
                 Some(reason) => {
                     if reason.is_only_about_preloading() {
-                        anstream::eprintln!("(--force starts it all the same)");
+                        let _ = writeln!(anstream::stderr(), "(--force starts it all the same)");
                     }
                     ExitCode::from(reason.exit_status())
                 }

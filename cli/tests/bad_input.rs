@@ -71,6 +71,9 @@ fn nothing_is_run_for_what_cannot_be_written_or_read() {
         let leaks = ["leaks", "--suppressions", bad];
         refuses(&[&leaks[..], &program].concat(), [bad, "cannot be read"]);
     }
+    let rules = file("rules", b"# known\nleak:make_list\ngarbage\n");
+    let leaks = ["leaks", "--suppressions", rules.to_str().unwrap()];
+    refuses(&[&leaks[..], &program].concat(), ["rules:3: is no line \"leak:", "garbage"]);
     assert!(!ran.exists());
 }
 

@@ -234,7 +234,7 @@ fn the_text_of_gperftools_is_read_with_symbols() {
     let path = file("old.heap", text.as_bytes());
     let mut report = tool();
     report.arg("report").arg(&path).assert().success().stdout(
-        contains("live 100 B in 1 objects; total 300 B in 2 objects")
+        contains("live 100 B in 1 object; total 300 B in 2 objects")
             .and(contains("(in program)"))
             .and(contains("/no/such/program cannot be read")),
     );

@@ -24,6 +24,8 @@ mod views;
 
 pub use comparison::{Change, Comparison};
 pub use facts::{Bucket, Facts, Kind, Point, Suppressed};
+#[cfg(test)]
+pub use model::Labels;
 pub use model::{Profile, Sample, base_name};
 pub use pprof::encode;
 pub use read::read;

@@ -37,7 +37,26 @@ impl View {
             View::Growth => "growth",
         }
     }
+
+    /// What is worth seeing where nobody says: the peak, if all programs have ended and given back
+    /// nearly all that they had. Else None: the profiles tell.
+    pub fn usual(profiles: &[&Profile]) -> Option<View> {
+        let has_given_back = |profile: &&Profile| {
+            let total = |view: View| {
+                let bytes = profile.value_index(&format!("{}_space", view.key()))?;
+                Some(profile.total(bytes))
+            };
+            let is_last = profile.facts.event.as_ref().is_some_and(|(_, name)| name == "exit");
+            let totals = total(View::Live).zip(total(View::Peak));
+            is_last && totals.is_some_and(|(live, peak)| live < peak / GIVEN_BACK)
+        };
+        profiles.iter().all(has_given_back).then_some(View::Peak)
+    }
 }
+
+/// What a program still has when it ends is no more than its buffers where it is less than this
+/// part of the peak.
+const GIVEN_BACK: i64 = 100;
 
 /// All that the profile has of bytes, in the order in which people ask.
 pub fn series(profile: &Profile) -> Vec<Series> {
@@ -82,7 +101,7 @@ fn rank(key: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::model::ValueType;
+    use crate::profile::model::{Labels, ValueType};
 
     fn labels(types: &[(&str, &str)]) -> Vec<(String, bool)> {
         let value_type =
@@ -105,6 +124,18 @@ mod tests {
         assert_eq!(tcmallocs, [("memory".into(), true)]);
         assert_eq!(labels(&[("samples", "count"), ("cpu", "nanoseconds")]), []);
         assert_eq!(labels(&[("mapped_bytes", "bytes")]), [("mapped".into(), false)]);
+    }
+
+    #[test]
+    fn of_who_has_given_all_back_the_peak_is_shown() {
+        let holding = crate::profile::sample::service();
+        let mut over = crate::profile::sample::service();
+        over.retain(|_, _| false);
+        over.push([0], [10, 1000, 1, 9, 10, 1000, 1, 9], Labels::default());
+        assert_eq!(View::usual(&[&over]), Some(View::Peak));
+        assert_eq!((View::usual(&[&holding]), View::usual(&[&over, &holding])), (None, None));
+        over.facts.event = Some((3, "signal".into()));
+        assert_eq!(View::usual(&[&over]), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::profile_options::{PageArguments, ShownArguments};
-use super::report_files::{check_apart, print, write};
+use super::report_files::{all_of, check_apart, print, tell, write};
 use crate::output::profile as output;
 use crate::profile::{Comparison, Series, Stacks};
 
@@ -20,7 +20,7 @@ Examples:
 
 The profiles may be of different runs, versions and formats: functions are compared by their names.
 
-Exit status: 0; 125 if a file is no profile of memory or cannot be read.";
+Exit status: 0; 125 if a file is no profile of memory, or something cannot be read or written.";
 
 /// Compare two profiles: who holds more in the second, and who less
 #[derive(Args)]
@@ -51,8 +51,7 @@ pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.collapsed {
         check_apart(path, &sources)?;
     }
-    let before = arguments.shown.open(&arguments.before)?;
-    let after = arguments.shown.open(&arguments.after)?;
+    let (before, after) = arguments.shown.open_both(&arguments.before, &arguments.after)?;
     let series = (&before.series[0], &after.series[0]);
     if series.0.key != series.1.key {
         bail!(
@@ -69,23 +68,25 @@ pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
     let both = [(&stacks.0, series.0), (&stacks.1, series.1)];
     let mut remarks = before.remarks.clone();
     remarks.extend(after.remarks.iter().filter(|remark| !before.remarks.contains(remark)).cloned());
-    if let Some(path) = &arguments.collapsed {
-        write(path, &output::changes_collapsed(both[0], both[1]))?;
-    }
-    arguments.page.write_changes(&output::Sources {
+    let collapsed = arguments.collapsed.as_ref();
+    let collapsed =
+        collapsed.map_or(Ok(()), |path| write(path, &output::changes_collapsed(both[0], both[1])));
+    let pages = arguments.page.write_changes(&output::Sources {
         titles,
         stacks: [&stacks.0, &stacks.1],
         series: &in_both(&before.series, &after.series),
         remarks: &remarks,
-    })?;
-    if !arguments.page.has_output() {
-        let found = Comparison::new(both[0], both[1]);
-        let layout = arguments.shown.layout(std::io::stdout().is_terminal(), false);
-        print(&output::changes(titles, &series.0.label, &found, &layout))?;
-    }
-    for remark in &remarks {
-        anstream::eprintln!("primalloc: {remark}");
-    }
+    });
+    let printed = match arguments.page.has_output() {
+        true => Ok(()),
+        false => {
+            let found = Comparison::new(both[0], both[1]);
+            let layout = arguments.shown.layout(std::io::stdout().is_terminal(), false);
+            print(&output::changes(titles, &series.0.label, &found, &layout))
+        }
+    };
+    remarks.iter().for_each(tell);
+    all_of([collapsed, pages, printed])?;
     Ok(ExitCode::SUCCESS)
 }
 

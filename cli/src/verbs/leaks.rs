@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
+use super::process_files::{ProcessFile, keep, of_another, tell_not_shown};
 use super::profile_options::{Heading, PageArguments, Shown, keep_output_free};
-use super::report_files::{check_writable, shell_text, width_of};
+use super::report_files::{all_of, check_writable, limit_of, shell_text, tell};
 use super::run::run_with;
 use super::temporary::TemporaryDirectory;
 use crate::arguments::{ProgramArguments, SymbolArguments};
@@ -57,7 +58,8 @@ pub struct LeaksArguments {
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
-    /// Keep the report in this file (.pb.gz), for report and pprof
+    /// Keep the report in this file (.pb.gz), for report and pprof; with %p in its name one of each
+    /// process, by their numbers
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
 
@@ -92,32 +94,25 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
         }
         if is_quiet { keep_output_free(command) } else { Ok(()) }
     })?;
-    let mut written = reports_in(directory.path())?;
-    let own = directory.path().join(format!("{pid}.pb.gz"));
-    if own.exists() {
-        written.retain(|path| *path != own);
-        written.push(own);
-    }
-    let Some(file) = written.pop() else {
-        anstream::eprintln!(
-            "primalloc: the program has written no report of leaks: it ended by a signal or by \
-             _exit, or this library has no leak checker"
+    let mut others = reports_in(directory.path())?;
+    let own = others.iter().position(|file| file.pid == pid);
+    let own = own.map(|at| others.remove(at));
+    let Some(file) = own.or_else(|| others.pop()) else {
+        tell(
+            "the program has written no report of leaks: it ended by a signal or by _exit, or this \
+             library has no leak checker",
         );
         drop(directory);
         return Ok(outcome.imitate_failure());
     };
-    if !written.is_empty() {
-        anstream::eprintln!(
-            "primalloc: {} of processes that it started are not shown; PRIMALLOC_LEAK_REPORT \
-             keeps them",
-            written.len()
-        );
-    }
-    if let Some(kept) = &arguments.keep {
-        std::fs::copy(&file, kept)
-            .with_context(|| format!("{}: cannot be written", kept.display()))?;
-    }
-    let lost = report(arguments, &file, pid)?;
+    let kept = arguments.keep.as_ref();
+    let kept = kept.map_or(Ok(()), |target| keep(target, &file, &others));
+    let (lost, written) = match report(arguments, &file.path, pid) {
+        Ok((lost, written)) => (lost, written),
+        Err(error) => (0, Err(error)),
+    };
+    tell_not_shown("report", &others, arguments.keep.as_deref());
+    all_of([kept, written])?;
     // A program's signal may end us here.
     drop(directory);
     match lost {
@@ -130,31 +125,43 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
 
 /// The file, wherever the program goes.
 fn readable(path: &Path) -> Result<PathBuf> {
-    std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    let bytes =
+        std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    if let Some((number, line)) = not_understood(&String::from_utf8_lossy(&bytes)) {
+        bail!("{}:{number}: is no line \"leak:PATTERN\": {line}", path.display());
+    }
     Ok(std::path::absolute(path)?)
 }
 
+/// The first line that suppresses nothing, and was meant to.
+fn not_understood(text: &str) -> Option<(usize, &str)> {
+    let is_right = |line: &str| {
+        let has_pattern = line.strip_prefix("leak:").is_some_and(|pattern| !pattern.is_empty());
+        has_pattern || line.trim().is_empty() || line.trim_start().starts_with('#')
+    };
+    (1..).zip(text.lines()).find(|(_, line)| !is_right(line))
+}
+
 /// The reports that processes left, the oldest first.
-fn reports_in(directory: &Path) -> Result<Vec<PathBuf>> {
+fn reports_in(directory: &Path) -> Result<Vec<ProcessFile>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().ends_with(".pb.gz") {
-            found.push((entry.metadata()?.modified()?, entry.path()));
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_suffix(".pb.gz")?.parse().ok());
+        if let Some(pid) = pid {
+            found.push((entry.metadata()?.modified()?, pid, entry.path()));
         }
     }
     found.sort();
-    Ok(found.into_iter().map(|(_, path)| path).collect())
+    Ok(found.into_iter().map(|(_, pid, path)| ProcessFile { pid, path }).collect())
 }
 
-/// Shows what has leaked, and says how many blocks.
-fn report(arguments: &LeaksArguments, file: &Path, pid: u64) -> Result<i64> {
+/// Shows what has leaked; says how many blocks, and whether all was written.
+fn report(arguments: &LeaksArguments, file: &Path, pid: u64) -> Result<(i64, Result<()>)> {
     let mut profile = profile::read(file)?;
     if let Some((other, name)) = profile.facts.program.as_ref().filter(|(other, _)| *other != pid) {
-        anstream::eprintln!(
-            "primalloc: this is the report of {name}, process {other}, which the program started; \
-             it has written none itself, or before"
-        );
+        tell(of_another("report", name, *other));
     }
     let debug_directory = arguments.symbols.debug_directory.as_deref();
     let remarks = profile::symbolise(&mut profile, debug_directory);
@@ -163,16 +170,31 @@ fn report(arguments: &LeaksArguments, file: &Path, pid: u64) -> Result<i64> {
     let stacks = Stacks::new(&shown.profile);
     let title = shell_text(&arguments.program.command);
     let heading = Heading { verb: "leaks", title: &title, to_output: false };
-    let found = output::leaks(&title, &stacks, width_of(heading.is_terminal()), arguments.top);
-    let Some((text, lost)) = found.filter(|_| shown.profile.facts.kind == Some(Kind::Leaks)) else {
+    let found = output::leaks(&title, &stacks, limit_of(heading.is_terminal()), arguments.top);
+    let Some((mut text, lost)) = found.filter(|_| shown.profile.facts.kind == Some(Kind::Leaks))
+    else {
         bail!("{}: is no report of leaks", file.display());
     };
-    arguments.page.write(&heading.source(&shown, &stacks))?;
-    if !arguments.page.has_output() {
-        anstream::eprint!("{text}");
-        for remark in &shown.remarks {
-            anstream::eprintln!("{remark}");
+    for remark in &shown.remarks {
+        text += &format!("{remark}\n");
+    }
+    let print = || if arguments.page.has_output() { Ok(()) } else { heading.print(&text) };
+    let write = || arguments.page.write(&heading.source(&shown, &stacks));
+    Ok((lost, heading.beside(print, write)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_suppresses_nothing_is_found() {
+        let right = "# known\n\n  # more\nleak:make_list\nleak:^lib*$\r\n\r\n";
+        assert_eq!(not_understood(right), None);
+        assert_eq!(not_understood(""), None);
+        for wrong in ["garbage", "leak:", "leak:\r", " leak:x", "race:x"] {
+            let text = format!("{right}{wrong}\n");
+            assert_eq!(not_understood(&text).map(|(number, _)| number), Some(7), "{wrong}");
         }
     }
-    Ok(lost)
 }

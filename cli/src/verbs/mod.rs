@@ -8,6 +8,7 @@ pub mod faults;
 pub mod leaks;
 pub mod man;
 pub mod probe_allocator;
+mod process_files;
 pub mod profile;
 mod profile_options;
 pub mod ps;
@@ -16,3 +17,5 @@ mod report_files;
 pub mod run;
 pub mod symbolize;
 mod temporary;
+
+pub use report_files::tell;

@@ -1,14 +1,16 @@
 //! `primalloc profile`: a program under the library with its profiler on.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::process_files::{NUMBER, ProcessFile, keep, of_another, tell_not_shown};
 use super::profile_options::{Heading, ShownArguments, WrittenArguments, keep_output_free};
-use super::report_files::{check_writable, shell_text};
+use super::report_files::{all_of, check_writable, shell_text, tell};
 use super::run::run_with;
 use super::temporary::TemporaryDirectory;
 use crate::arguments::ProgramArguments;
@@ -45,7 +47,8 @@ pub struct ProfileArguments {
     #[arg(long, value_name = "PERCENT", value_parser = budget)]
     budget: Option<String>,
 
-    /// Keep the profile in this file (.pb.gz), for report, diff and pprof
+    /// Keep the profile in this file (.pb.gz), for report, diff and pprof; with %p in its name one
+    /// of each process, by their numbers
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
 
@@ -85,74 +88,102 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
         check_writable(path)?;
     }
     let directory = TemporaryDirectory::new()?;
-    let mut setting = directory.path().join("heap.pb.gz").into_os_string();
-    if let Some(rate) = &arguments.rate {
-        setting.push(format!(",rate={rate}"));
-    }
-    if let Some(budget) = &arguments.budget {
-        setting.push(format!(",budget={budget}"));
-    }
     let is_quiet = arguments.written.page.has_output();
     let (pid, outcome) = run_with(&arguments.program, |command| {
-        command.env(VARIABLE, &setting);
+        command.env(VARIABLE, arguments.setting(&directory));
         if is_quiet { keep_output_free(command) } else { Ok(()) }
     })?;
     let Some(found) = Found::of(&directory, pid)? else {
-        anstream::eprintln!(
-            "primalloc: the program has written no profile: it ended by a signal or by _exit, or \
-             this library has no profiler"
+        tell(
+            "the program has written no profile: it ended by a signal or by _exit, or this library \
+             has no profiler",
         );
         drop(directory);
         return Ok(outcome.imitate_failure());
     };
-    if let Some(kept) = &arguments.keep {
-        std::fs::copy(&found.path, kept)
-            .with_context(|| format!("{}: cannot be written", kept.display()))?;
+    let kept = arguments.keep.as_ref();
+    let kept = kept.map_or(Ok(()), |target| keep(target, &found.file, &found.others));
+    if let Some((other, name)) = found.program().filter(|(other, _)| *other != pid) {
+        tell(of_another("profile", name, *other));
     }
-    let shown = arguments
-        .shown
-        .prepare(found.profile, Some(View::Peak))
-        .context("the program's profile")?;
-    let title = shell_text(&arguments.program.command);
-    let heading = Heading { verb: "profile", title: &title, to_output: false };
-    arguments.written.report(&heading, &shown, &arguments.shown)?;
-    if found.others > 0 {
-        let many = found.others;
-        anstream::eprintln!("{many} more processes, which it started, have profiles; not shown.");
-    }
+    let shown = report(arguments, found.profile);
+    tell_not_shown("profile", &found.others, arguments.keep.as_deref());
+    all_of([kept, shown])?;
     // A program's signal may end us here.
     drop(directory);
     Ok(outcome.imitate())
 }
 
-/// What a program and the processes that it started have written.
-struct Found {
-    path: PathBuf,
-    profile: Profile,
-    /// Other processes that have a profile.
-    others: usize,
+fn report(arguments: &ProfileArguments, profile: Profile) -> Result<()> {
+    let shown =
+        arguments.shown.prepare(profile, Some(View::Peak)).context("the program's profile")?;
+    let title = shell_text(&arguments.program.command);
+    let heading = Heading { verb: "profile", title: &title, to_output: false };
+    arguments.written.report(&heading, &shown, &arguments.shown)
 }
 
-impl Found {
-    /// The last one of the program itself, else the last of all.
-    fn of(directory: &TemporaryDirectory, pid: u64) -> Result<Option<Found>> {
-        let mut best: Option<(PathBuf, Profile)> = None;
-        let rank = |profile: &Profile| (pid_of(profile) == Some(pid), profile.time_nanos);
-        let mut processes = BTreeSet::new();
-        for path in directory.profiles() {
-            let profile = read(&path)?;
-            processes.insert(pid_of(&profile));
-            if best.as_ref().is_none_or(|(_, best)| rank(&profile) > rank(best)) {
-                best = Some((path, profile));
-            }
+impl ProfileArguments {
+    /// For the library. Each process has a file of its own: who comes later takes none away.
+    fn setting(&self, directory: &TemporaryDirectory) -> OsString {
+        let mut setting = directory.path().join(format!("heap.{NUMBER}.pb.gz")).into_os_string();
+        if let Some(rate) = &self.rate {
+            setting.push(format!(",rate={rate}"));
         }
-        let others = processes.len().saturating_sub(1);
-        Ok(best.map(|(path, profile)| Found { path, profile, others }))
+        if let Some(budget) = &self.budget {
+            setting.push(format!(",budget={budget}"));
+        }
+        setting
     }
 }
 
-fn pid_of(profile: &Profile) -> Option<u64> {
-    profile.facts.program.as_ref().map(|(pid, _)| *pid)
+/// What a program and the processes that it started have written.
+struct Found {
+    file: ProcessFile,
+    profile: Profile,
+    /// The last ones of other processes.
+    others: Vec<ProcessFile>,
+}
+
+/// The last profile of a process.
+struct Last {
+    path: PathBuf,
+    time: i64,
+    /// Bytes at the peak.
+    most: i64,
+}
+
+impl Found {
+    /// The last one of the program itself, else of the process that had most.
+    fn of(directory: &TemporaryDirectory, pid: u64) -> Result<Option<Found>> {
+        let mut processes: BTreeMap<u64, Last> = BTreeMap::new();
+        for path in directory.profiles() {
+            let profile = read(&path)?;
+            let (time, most) = (profile.time_nanos, peak_of(&profile));
+            let process = profile.facts.program.map_or(0, |(pid, _)| pid);
+            if processes.get(&process).is_none_or(|last| last.time < time) {
+                processes.insert(process, Last { path, time, most });
+            }
+        }
+        let rank = |(process, last): &(&u64, &Last)| (**process == pid, last.most, last.time);
+        let Some(best) = processes.iter().max_by_key(rank).map(|(process, _)| *process) else {
+            return Ok(None);
+        };
+        let file = |(pid, last): (u64, Last)| ProcessFile { pid, path: last.path };
+        let (shown, others): (Vec<_>, Vec<_>) =
+            processes.into_iter().map(file).partition(|file| file.pid == best);
+        let Some(file) = shown.into_iter().next() else { return Ok(None) };
+        let profile = read(&file.path)?;
+        Ok(Some(Found { file, profile, others }))
+    }
+
+    fn program(&self) -> Option<&(u64, String)> {
+        self.profile.facts.program.as_ref()
+    }
+}
+
+fn peak_of(profile: &Profile) -> i64 {
+    let name = format!("{}_space", View::Peak.key());
+    profile.value_index(&name).map_or(0, |bytes| profile.total(bytes))
 }
 
 fn read(path: &Path) -> Result<Profile> {
@@ -167,27 +198,40 @@ fn read(path: &Path) -> Result<Profile> {
 mod tests {
     use super::*;
 
+    fn write(directory: &TemporaryDirectory, name: &str, pid: u64, time: i64) {
+        let mut profile = profile::sample::service();
+        if pid == 11 {
+            profile = profile::sample::service_later(); // it had more
+        }
+        let program = format!("program {pid} service");
+        profile.facts = profile::Facts::parse(["format primalloc-heap 1", &program]);
+        profile.time_nanos = time;
+        let bytes = profile::encode(&profile).unwrap();
+        std::fs::write(directory.path().join(name), bytes).unwrap();
+    }
+
     #[test]
     fn the_last_profile_of_the_program_itself_is_shown() {
         let directory = TemporaryDirectory::new().unwrap();
-        let write = |name: &str, pid: u64, time: i64| {
-            let mut profile = profile::sample::service();
-            profile.facts = profile::Facts::parse([
-                "format primalloc-heap 1",
-                &format!("program {pid} service"),
-            ]);
-            profile.time_nanos = time;
-            let bytes = profile::encode(&profile).unwrap();
-            std::fs::write(directory.path().join(name), bytes).unwrap();
-        };
         assert!(Found::of(&directory, 7).unwrap().is_none());
-        write("heap.9.pb.gz", 9, 500);
-        assert_eq!(Found::of(&directory, 7).unwrap().unwrap().others, 0);
-        write("heap.0001.pb.gz", 7, 100);
-        write("heap.0002.pb.gz", 7, 200);
-        write("heap.pb.gz", 7, 300);
+        write(&directory, "heap.9.pb.gz", 9, 500);
+        assert_eq!(Found::of(&directory, 7).unwrap().unwrap().others.len(), 0);
+        write(&directory, "heap.11.pb.gz", 11, 500);
+        write(&directory, "heap.7.0001.pb.gz", 7, 100);
+        write(&directory, "heap.7.0002.pb.gz", 7, 200);
+        write(&directory, "heap.7.pb.gz", 7, 300);
         let found = Found::of(&directory, 7).unwrap().unwrap();
-        assert_eq!((found.others, found.profile.time_nanos), (1, 300));
+        assert_eq!((found.others.len(), found.profile.time_nanos), (2, 300));
+    }
+
+    #[test]
+    fn else_that_of_who_had_most() {
+        let directory = TemporaryDirectory::new().unwrap();
+        for (name, pid, time) in [("a.pb.gz", 9, 500), ("b.pb.gz", 11, 200), ("c.pb.gz", 12, 600)] {
+            write(&directory, name, pid, time);
+        }
+        let found = Found::of(&directory, 7).unwrap().unwrap();
+        assert_eq!((found.file.pid, found.others.len()), (11, 2));
     }
 
     #[test]

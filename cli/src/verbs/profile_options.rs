@@ -14,12 +14,14 @@ use crate::output::Host;
 use crate::output::profile as output;
 use crate::profile::{self, Kind, Profile, Sample, Series, Sites, Stacks, View};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, check_apart, is_standard_output, print, width_of, write,
+    STANDARD_OUTPUT, all_of, check_apart, is_standard_output, limit_of, print, print_beside, write,
+    write_whole,
 };
 
 #[derive(Args)]
 pub struct ShownArguments {
-    /// What is asked for; as a rule what is in use, and the peak of a program that has ended
+    /// What is asked for; as a rule what is in use, but the peak of a program that was run, or that
+    /// had given back all but a hundredth of it when it ended
     #[arg(long, value_enum)]
     pub view: Option<View>,
 
@@ -85,23 +87,15 @@ impl PageArguments {
     }
 
     pub fn write(&self, source: &output::Source) -> Result<()> {
-        if let Some(path) = &self.html {
-            write(path, &output::html(source)?)?;
-        }
-        if let Some(path) = &self.json {
-            write(path, &output::json(source, None))?;
-        }
-        Ok(())
+        let html = |path: &PathBuf| write(path, &output::html(source)?);
+        let json = |path: &PathBuf| write(path, &output::json(source, None));
+        all_of([self.html.as_ref().map_or(Ok(()), html), self.json.as_ref().map_or(Ok(()), json)])
     }
 
     pub fn write_changes(&self, sources: &output::Sources) -> Result<()> {
-        if let Some(path) = &self.html {
-            write(path, &output::changes_html(sources)?)?;
-        }
-        if let Some(path) = &self.json {
-            write(path, &output::changes_json(sources, None))?;
-        }
-        Ok(())
+        let html = |path: &PathBuf| write(path, &output::changes_html(sources)?);
+        let json = |path: &PathBuf| write(path, &output::changes_json(sources, None));
+        all_of([self.html.as_ref().map_or(Ok(()), html), self.json.as_ref().map_or(Ok(()), json)])
     }
 }
 
@@ -131,7 +125,18 @@ pub struct Shown {
 impl ShownArguments {
     pub fn open(&self, path: &Path) -> Result<Shown> {
         let profile = profile::read(path)?;
-        self.prepare(profile, None).with_context(|| path.display().to_string())
+        let usual = View::usual(&[&profile]);
+        self.prepare(profile, usual).with_context(|| path.display().to_string())
+    }
+
+    /// Two that are compared: of both the same is shown.
+    pub fn open_both(&self, before: &Path, after: &Path) -> Result<(Shown, Shown)> {
+        let (first, second) = (profile::read(before)?, profile::read(after)?);
+        let usual = View::usual(&[&first, &second]);
+        let prepare = |profile, path: &Path| {
+            self.prepare(profile, usual).with_context(|| path.display().to_string())
+        };
+        Ok((prepare(first, before)?, prepare(second, after)?))
     }
 
     /// With the view that is shown first if none is asked for; without one the profile says.
@@ -153,7 +158,7 @@ impl ShownArguments {
     }
 
     pub fn layout(&self, is_terminal: bool, is_cumulative: bool) -> output::Layout {
-        output::Layout { width: width_of(is_terminal), rows: self.top, is_cumulative }
+        output::Layout { width: limit_of(is_terminal), rows: self.top, is_cumulative }
     }
 }
 
@@ -208,7 +213,7 @@ impl WrittenArguments {
     }
 
     /// Prints the profile, on standard error if the program's output is on the other, and writes
-    /// what else is asked for.
+    /// what else is asked for. What fails takes nothing with it.
     pub fn report(
         &self,
         heading: &Heading,
@@ -216,25 +221,22 @@ impl WrittenArguments {
         arguments: &ShownArguments,
     ) -> Result<()> {
         let stacks = Stacks::new(&shown.profile);
-        self.page.write(&heading.source(shown, &stacks))?;
-        if let Some(path) = &self.pprof {
+        let text = || match self.page.has_output() {
+            true => Ok(()),
+            false => heading.print(&self.text(heading, shown, &stacks, arguments)),
+        };
+        let pprof = |path: &PathBuf| {
             let bytes = profile::encode(&shown.profile)?;
-            fs::write(path, bytes)
-                .with_context(|| format!("{}: cannot be written", path.display()))?;
-        }
-        if let Some(path) = &self.collapsed {
-            write(path, &output::collapsed(&stacks, &shown.series[0]))?;
-        }
-        // Last: whoever reads it, as `head`, may end us before its end.
-        if !self.page.has_output() {
-            let text = self.text(heading, shown, &stacks, arguments);
-            if heading.to_output {
-                print(&text)?;
-            } else {
-                anstream::eprint!("{text}");
-            }
-        }
-        Ok(())
+            write_whole(path, || fs::write(path, bytes))
+        };
+        let collapsed = |path: &PathBuf| write(path, &output::collapsed(&stacks, &shown.series[0]));
+        heading.beside(text, || {
+            all_of([
+                self.page.write(&heading.source(shown, &stacks)),
+                self.pprof.as_ref().map_or(Ok(()), pprof),
+                self.collapsed.as_ref().map_or(Ok(()), collapsed),
+            ])
+        })
     }
 
     fn text(
@@ -246,7 +248,7 @@ impl WrittenArguments {
     ) -> String {
         let is_terminal = heading.is_terminal();
         let of_leaks = shown.profile.facts.kind == Some(Kind::Leaks);
-        let width = width_of(is_terminal);
+        let width = limit_of(is_terminal);
         let losses = output::leaks(heading.title, stacks, width, arguments.top);
         let mut text = match losses.filter(|_| of_leaks) {
             Some((text, _)) => text,
@@ -270,6 +272,20 @@ impl Heading<'_> {
         } else {
             std::io::stderr().is_terminal()
         }
+    }
+
+    pub fn print(&self, text: &str) -> Result<()> {
+        if self.to_output { print(text) } else { print_beside(text) }
+    }
+
+    /// Text first for who watches; else last, for who reads it, as `head`, may end us before its
+    /// end.
+    pub fn beside(
+        &self,
+        print: impl FnOnce() -> Result<()>,
+        write: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        if self.is_terminal() { all_of([print(), write()]) } else { all_of([write(), print()]) }
     }
 
     pub fn source<'a>(&'a self, shown: &'a Shown, stacks: &'a Stacks) -> output::Source<'a> {

@@ -18,7 +18,8 @@ Examples:
 Reads what this library writes, pprof's profiles of other libraries and languages (Go, tcmalloc,
 ...), the older text of gperftools and jemalloc, and collapsed stacks.
 
-Exit status: 0; 125 if the file is no profile of memory or cannot be read.";
+Exit status: 0; 125 if the file is no profile of memory, or something cannot be read or
+written.";
 
 /// Show a profile: who holds memory, who held it at the peak, who allocates most
 ///

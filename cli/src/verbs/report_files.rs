@@ -1,9 +1,10 @@
 //! What verbs with reports share: where they go, how wide they are, how a command is shown.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -12,30 +13,64 @@ pub const STANDARD_OUTPUT: &str = "-";
 /// Where there is no terminal to ask.
 const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
+/// As many links the kernel follows; a ring of them has no end.
+const LINKS_MAX: usize = 40;
+
 pub fn is_standard_output(path: Option<&Path>) -> bool {
     path == Some(Path::new(STANDARD_OUTPUT))
 }
 
 /// Text with colours, which are left out where no terminal is.
 pub fn print(text: &str) -> Result<()> {
-    printed(anstream::stdout(), text)
+    printed(anstream::stdout(), text).context("standard output: cannot be written")
+}
+
+/// The same where standard output is a program's.
+pub fn print_beside(text: &str) -> Result<()> {
+    printed(anstream::stderr(), text).context("standard error: cannot be written")
+}
+
+/// A message of the tool. Where it cannot be written there is nobody to tell.
+pub fn tell(message: impl Display) {
+    let _ = printed(anstream::stderr(), &format!("primalloc: {message}\n"));
 }
 
 /// What is for programs.
 pub fn print_plain(text: &str) -> Result<()> {
-    printed(io::stdout(), text)
+    printed(io::stdout(), text).context("standard output: cannot be written")
 }
 
-fn printed(mut output: impl Write, text: &str) -> Result<()> {
-    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
-    written.context("standard output: cannot be written")
+fn printed(mut output: impl Write, text: &str) -> io::Result<()> {
+    output.write_all(text.as_bytes()).and_then(|()| output.flush())
 }
 
 pub fn write(path: &Path, text: &str) -> Result<()> {
     if is_standard_output(Some(path)) {
         return print_plain(text);
     }
-    fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
+    write_whole(path, || fs::write(path, text))
+}
+
+/// What could be written only in part is not left behind where there was nothing.
+pub fn write_whole<T>(path: &Path, write: impl FnOnce() -> io::Result<T>) -> Result<()> {
+    let is_new = !path.exists();
+    let written = write();
+    if written.is_err() && is_new {
+        remove_new(path);
+    }
+    written.map(drop).with_context(|| format!("{}: cannot be written", path.display()))
+}
+
+/// Of work that was all done, whatever became of its parts: the failure, if there was one. Where
+/// there were several, all but the last are told here.
+pub fn all_of(parts: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+    let mut failure: Option<anyhow::Error> = None;
+    for error in parts.into_iter().filter_map(Result::err) {
+        if let Some(earlier) = failure.replace(error) {
+            tell(format!("{earlier:#}"));
+        }
+    }
+    failure.map_or(Ok(()), Err)
 }
 
 /// Said before the program runs for an hour, not after. Leaves no file behind, for there may be
@@ -45,9 +80,27 @@ pub fn check_writable(path: &Path) -> Result<()> {
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
     opened.with_context(|| format!("{}: cannot be written", path.display()))?;
     if is_new {
-        let _ = fs::remove_file(path);
+        remove_new(path);
     }
     Ok(())
+}
+
+/// A file that was made through `path`. A link that led to nothing leads to nothing again.
+fn remove_new(path: &Path) {
+    let target = target_of(path);
+    if fs::symlink_metadata(&target).is_ok_and(|found| found.is_file()) {
+        let _ = fs::remove_file(target);
+    }
+}
+
+/// Where links lead, even if nothing is there.
+fn target_of(path: &Path) -> PathBuf {
+    let mut target = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(next) = fs::read_link(&target) else { break };
+        target = target.parent().unwrap_or(Path::new("")).join(next);
+    }
+    target
 }
 
 /// The same for what is made from other files: none of them is written over.
@@ -60,6 +113,11 @@ pub fn check_apart(path: &Path, sources: &[&Path]) -> Result<()> {
         bail!("{}: cannot be written: the report is made from it", path.display());
     }
     check_writable(path)
+}
+
+/// What a table must fit into; anything does in files and pipes, where whole names are looked for.
+pub fn limit_of(is_terminal: bool) -> Option<usize> {
+    is_terminal.then(|| width_of(is_terminal))
 }
 
 /// Of the terminal that `stream` is, if it is one.
@@ -87,6 +145,7 @@ pub fn shell_text(command: &[OsString]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verbs::temporary::TemporaryDirectory;
 
     #[test]
     fn commands_are_shown_as_they_could_be_typed() {
@@ -94,5 +153,42 @@ mod tests {
             |words: &[&str]| shell_text(&words.iter().map(OsString::from).collect::<Vec<_>>());
         assert_eq!(text(&["sort", "-n", "a b"]), "sort -n 'a b'");
         assert_eq!(text(&["echo", "it's", ""]), r"echo 'it'\''s' ''");
+    }
+
+    #[test]
+    fn links_are_written_through_and_leave_nothing() {
+        let directory = TemporaryDirectory::new().unwrap();
+        let [real, link] = ["real", "link"].map(|name| directory.path().join(name));
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        check_writable(&link).unwrap();
+        assert!(link.is_symlink() && !real.exists());
+        write(&link, "text").unwrap();
+        assert!(link.is_symlink() && fs::read_to_string(&real).unwrap() == "text");
+        check_writable(&link).unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "text");
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_not_left_where_nothing_was() {
+        let directory = TemporaryDirectory::new().unwrap();
+        let path = directory.path().join("page.html");
+        let fail = || {
+            write_whole(&path, || {
+                fs::write(&path, "a part")?;
+                Err::<(), _>(io::Error::from(io::ErrorKind::StorageFull))
+            })
+        };
+        let error = format!("{:#}", fail().unwrap_err());
+        assert!(error.contains("page.html: cannot be written: no storage"), "{error}");
+        assert!(!path.exists());
+        fs::write(&path, "another's").unwrap();
+        assert!(fail().is_err() && path.exists());
+    }
+
+    #[test]
+    fn failures_are_not_lost() {
+        assert!(all_of([Ok(()), Ok(())]).is_ok());
+        let error = all_of([Ok(()), Err(anyhow::anyhow!("one")), Ok(())]).unwrap_err();
+        assert_eq!(error.to_string(), "one");
     }
 }

@@ -14,6 +14,7 @@ use crate::handshake::{Handshake, State};
 use crate::library;
 use crate::processes::explain_missing_library;
 use crate::program::{self, Program};
+use crate::verbs::report_files::tell;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -104,13 +105,13 @@ fn check(arguments: &ProgramArguments, how: How, program: &Program, library: &Pa
         Ok(()) => {}
     }
     match &program.found_by_env {
-        Some(found) if how.only_exe && !how.quiet => anstream::eprintln!(
-            "primalloc: {}: its first line starts it through env, which --only-exe takes for the \
-             program; name the interpreter yourself: primalloc run --only-exe -- {} {}",
+        Some(found) if how.only_exe && !how.quiet => tell(format!(
+            "{}: its first line starts it through env, which --only-exe takes for the program; \
+             name the interpreter yourself: primalloc run --only-exe -- {} {}",
             program.name.to_string_lossy(),
             found.display(),
             program.path.display()
-        ),
+        )),
         _ => {}
     }
     Ok(())
@@ -120,14 +121,13 @@ fn warn_unless_in_effect(program: &Program, library: &Path, pid: Pid, state: &St
     let name = program.name.to_string_lossy();
     match state {
         State::Answered(answer) if answer.pid == pid.as_raw() => {}
-        State::Answered(answer) => anstream::eprintln!(
-            "primalloc: {name} itself does not run on primalloc, only a process that it started \
-             (pid {}) does",
+        State::Answered(answer) => tell(format!(
+            "{name} itself does not run on primalloc, only a process that it started (pid {}) does",
             answer.pid
-        ),
-        State::Waiting | State::Closed => anstream::eprintln!(
-            "primalloc: {name} does not run on primalloc: {}",
+        )),
+        State::Waiting | State::Closed => tell(format!(
+            "{name} does not run on primalloc: {}",
             explain_missing_library(pid, library)
-        ),
+        )),
     }
 }

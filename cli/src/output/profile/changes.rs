@@ -2,41 +2,25 @@
 
 use owo_colors::OwoColorize;
 
+use super::columns::{Column, Columns, Name, STAYS};
 use super::text::Layout;
-use super::words::{clipped, count_difference, difference, size};
-use crate::output::table::listing;
-use crate::profile::Comparison;
-
-const NUMBERS: usize = 4;
+use super::words::{count_difference, counted_difference, difference, size};
+use crate::profile::{Change, Comparison};
 
 pub fn changes(titles: [&str; 2], label: &str, found: &Comparison, layout: &Layout) -> String {
     let (before, after) = found.bytes;
     let mut text = format!("{} → {}\n", titles[0].bold(), titles[1].bold());
     text += &format!(
-        "{label} {} → {}: {} in {} objects\n",
+        "{label} {} → {}: {} in {}\n",
         size(before),
         size(after),
         difference(after - before),
-        count_difference(found.objects.1 - found.objects.0)
+        counted_difference(found.objects.1 - found.objects.0, "object")
     );
     if found.changes.is_empty() {
         return text + "No function holds more or less than before.\n";
     }
-    let name_width = layout.width.saturating_sub(12 * NUMBERS + 30).max(24);
-    let record = |change: &crate::profile::Change| {
-        vec![
-            difference(change.growth()),
-            count_difference(change.objects.1 - change.objects.0),
-            size(change.bytes.0),
-            size(change.bytes.1),
-            clipped(&change.function.short_name, name_width),
-            change.line.clone().unwrap_or_default(),
-            change.function.library.to_string(),
-        ]
-    };
-    let records = found.changes.iter().take(layout.rows).map(record).collect();
-    let header = ["CHANGE", "OBJECTS", "BEFORE", "AFTER", "FUNCTION", "LINE", "LIBRARY"];
-    text += &format!("\n{}", listing(&header, &[0, 1, 2, 3], records));
+    text += &format!("\n{}", table(found, layout));
     match found.changes.len().saturating_sub(layout.rows) {
         0 => text,
         rest => {
@@ -44,4 +28,28 @@ pub fn changes(titles: [&str; 2], label: &str, found: &Comparison, layout: &Layo
             text + &format!("{}\n", format!("and {rest} more (--top {all})").dimmed())
         }
     }
+}
+
+fn table(found: &Comparison, layout: &Layout) -> String {
+    let shown: Vec<&Change> = found.changes.iter().take(layout.rows).collect();
+    let column = |title: &str, rank: u8, text: fn(&Change) -> String| {
+        Column::new(title, rank, shown.iter().map(|change| text(change)))
+    };
+    let objects = |change: &Change| count_difference(change.objects.1 - change.objects.0);
+    let name =
+        |change: &&Change| Name { own: change.function.short_name.to_string(), via: String::new() };
+    Columns {
+        numbers: vec![
+            column("change", STAYS, |change| difference(change.growth())),
+            column("objects", 2, objects),
+            column("before", 3, |change| size(change.bytes.0)),
+            column("after", 4, |change| size(change.bytes.1)),
+        ],
+        names: shown.iter().map(name).collect(),
+        places: vec![
+            column("line", 5, |change| change.line.clone().unwrap_or_default()),
+            column("library", 1, |change| change.function.library.to_string()),
+        ],
+    }
+    .table(layout.width)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use owo_colors::OwoColorize;
 
 use super::text::stack;
-use super::words::{count, size};
+use super::words::{count, counted, size};
 use crate::profile::{Profile, Stacks};
 
 const FRAMES_SHOWN: usize = 30;
@@ -92,7 +92,12 @@ impl Loss {
 }
 
 /// The text, and how many blocks leaked; None if the profile is not one of leaks.
-pub fn leaks(title: &str, stacks: &Stacks, width: usize, most: usize) -> Option<(String, i64)> {
+pub fn leaks(
+    title: &str,
+    stacks: &Stacks,
+    width: Option<usize>,
+    most: usize,
+) -> Option<(String, i64)> {
     let profile = stacks.profile;
     let losses = Losses::of(stacks)?;
     let sentence = losses.sentence();
@@ -111,13 +116,15 @@ pub fn leaks(title: &str, stacks: &Stacks, width: usize, most: usize) -> Option<
     }
     let all = losses.groups.len();
     if all > most {
-        text += &format!("\nand {} more groups (--top {all})\n", all - most);
+        let rest = (all - most) as i64;
+        let groups = if rest == 1 { "group" } else { "groups" };
+        text += &format!("\nand {} more {groups} (--top {all})\n", count(rest));
     }
     Some((text, losses.objects()))
 }
 
 fn blocks(number: i64) -> String {
-    format!("{} {}", count(number), if number == 1 { "block" } else { "blocks" })
+    counted(number, "block")
 }
 
 fn add(sum: &mut (i64, i64), (objects, bytes): (i64, i64)) {

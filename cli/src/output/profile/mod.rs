@@ -2,12 +2,14 @@
 //!
 //!   words.rs      names and figures that the formats share
 //!   text.rs       a profile for the terminal; changes.rs two of them; leaks.rs what is lost
+//!   columns.rs    tables that fit the terminal
 //!   collapsed.rs  stacks as lines, for tools that draw them
 //!   json.rs       for programs
 //!   page/         one HTML page with pictures
 
 mod changes;
 mod collapsed;
+mod columns;
 mod json;
 mod leaks;
 mod page;

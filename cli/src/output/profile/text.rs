@@ -1,10 +1,12 @@
 //! A profile for the terminal: a table of functions, and the heaviest stacks.
 
+use clap::ValueEnum;
 use owo_colors::OwoColorize;
 
+use super::columns::{Column, Columns, Name, STAYS};
 use super::words::{caption, clipped, count, share, size, total};
 use crate::output::table::listing;
-use crate::profile::{Series, Sites, Stacks};
+use crate::profile::{Profile, Row, Sample, Series, Sites, Stacks, View};
 
 const NAME_WIDTH_MIN: usize = 24;
 const PARTS_SHOWN: usize = 8;
@@ -14,7 +16,8 @@ const FRAMES_SHOWN: usize = 12;
 
 /// How much is shown.
 pub struct Layout {
-    pub width: usize,
+    /// Of the terminal. None where the text goes to a file or to another program.
+    pub width: Option<usize>,
     pub rows: usize,
     /// In order of what functions asked for with those that they call.
     pub is_cumulative: bool,
@@ -29,65 +32,143 @@ pub fn text(
     layout: &Layout,
 ) -> String {
     let mut text = format!("{}\n{}\n", title.bold(), caption(stacks.profile).dimmed());
+    let series = &telling(stacks.profile, series);
     let totals: Vec<String> = series.iter().map(|series| total(series, &sites.totals)).collect();
-    text += &format!("{}\n", totals.join("; "));
+    text += &format!("{}\n", folded(&totals, layout.width));
     if sites.rows.is_empty() {
         return text + "No samples: too little was allocated. A smaller rate takes more of them.\n";
     }
-    text += &format!("\n{}", rows(stacks, sites, series, layout));
+    let order = order(sites, &series[0], layout);
+    if order.is_empty() {
+        return text + &format!("{}\n", nothing_of(sites, series));
+    }
+    text += &format!("\n{}", rows(stacks, &order, series, sites, layout));
     let whole = sites.totals[series[0].bytes];
     for (name, parts) in
         [("LIBRARY", &sites.libraries), ("THREAD", &sites.threads), ("TAG", &sites.tags)]
     {
         if parts.len() > 1 {
-            text += &format!("\n{}", parts_table(name, parts, &series[0], whole));
+            text += &parts_table(name, parts, &series[0], whole);
         }
     }
     text + &heaviest(stacks, sites, &series[0], layout)
 }
 
-fn rows(stacks: &Stacks, sites: &Sites, series: &[Series], layout: &Layout) -> String {
-    let (chosen, others) = (&series[0], &series[1..]);
-    let mut header = vec![chosen.label.to_uppercase(), "SHARE".into()];
-    if chosen.objects.is_some() {
-        header.push("OBJECTS".into());
-    }
-    header.push("WITH CALLEES".into());
-    header.extend(others.iter().map(|series| series.label.to_uppercase()));
-    let numbers: Vec<usize> = (0..header.len()).collect();
-    header.extend(["FUNCTION".into(), "LINE".into(), "LIBRARY".into()]);
+/// Without what says nothing new: where there is no profile before, all that lives has grown.
+fn telling(profile: &Profile, series: &[Series]) -> Vec<Series> {
+    let live = series.iter().find(|series| series.key == View::Live.key());
+    let is_new = |growth: &Series| {
+        let bytes =
+            |s: Sample| live.is_none_or(|live| s.values[live.bytes] != s.values[growth.bytes]);
+        growth.key != View::Growth.key() || profile.samples().any(bytes)
+    };
+    let others = series[1..].iter().filter(|series| is_new(series));
+    series[..1].iter().chain(others).cloned().collect()
+}
 
-    let whole = sites.totals[chosen.bytes];
-    let mut order: Vec<_> = sites.rows.iter().collect();
+/// Several totals to a line, as many as have room.
+fn folded(totals: &[String], width: Option<usize>) -> String {
+    let mut text = String::new();
+    let mut room = usize::MAX;
+    for (at, total) in totals.iter().enumerate() {
+        let needed = total.chars().count() + "; ".len();
+        match at {
+            0 => room = width.unwrap_or(usize::MAX),
+            _ if needed > room => {
+                text += ";\n";
+                room = width.unwrap_or(usize::MAX);
+            }
+            _ => text += "; ",
+        }
+        text += total;
+        room = room.saturating_sub(needed);
+    }
+    text
+}
+
+/// Where the view that was asked for is empty, and which is not.
+fn nothing_of(sites: &Sites, series: &[Series]) -> String {
+    let nothing = match series[0].key.as_str() {
+        "inuse" => "Nothing is live",
+        "growth" => "Nothing has grown",
+        _ => "No function has any of it",
+    };
+    let view = |series: &Series| {
+        let views = View::value_variants().iter();
+        views.filter(|view| view.key() == series.key).find_map(|view| view.to_possible_value())
+    };
+    let others = series[1..].iter().filter(|series| sites.totals[series.bytes] != 0);
+    match others.filter_map(view).next() {
+        Some(view) => format!("{nothing}; --view {0} shows the {0}.", view.get_name()),
+        None => format!("{nothing}."),
+    }
+}
+
+/// The functions that have a row, most first.
+fn order<'a>(sites: &'a Sites, chosen: &Series, layout: &Layout) -> Vec<&'a Row> {
+    let mut order: Vec<&Row> = sites.rows.iter().collect();
     if layout.is_cumulative {
+        order.retain(|row| row.with_callees[chosen.bytes] != 0);
         order.sort_by_key(|row| std::cmp::Reverse(row.with_callees[chosen.bytes].abs()));
     } else {
         order.retain(|row| row.own[chosen.bytes] != 0);
     }
-    let name_width = layout.width.saturating_sub(12 * numbers.len() + 30).max(NAME_WIDTH_MIN);
-    let record = |row: &&crate::profile::Row| {
-        let function = &stacks.functions[row.function as usize];
-        let own = row.own[chosen.bytes];
-        let mut cells = vec![size(own), share(own, whole)];
-        cells.extend(chosen.objects.map(|objects| count(row.own[objects])));
-        cells.push(size(row.with_callees[chosen.bytes]));
-        cells.extend(others.iter().map(|series| size(row.own[series.bytes])));
-        let via = row.via.map(|via| format!(" > {}", stacks.functions[via as usize].short_name));
-        let via = via.filter(|_| own != 0).unwrap_or_default();
-        let name = clipped(&function.short_name, name_width);
-        cells.push(name + &clipped(&via, 24).dimmed().to_string());
-        cells.push(row.line.clone().unwrap_or_default());
-        cells.push(function.library.to_string());
-        cells
+    order
+}
+
+fn rows(
+    stacks: &Stacks,
+    order: &[&Row],
+    series: &[Series],
+    sites: &Sites,
+    layout: &Layout,
+) -> String {
+    let (chosen, others) = (&series[0], &series[1..]);
+    let shown = &order[..order.len().min(layout.rows)];
+    let whole = sites.totals[chosen.bytes];
+    let column = |title: &str, rank: u8, cell: &dyn Fn(&Row) -> String| {
+        Column::new(title, rank, shown.iter().map(|row| cell(row)))
     };
-    let shown = order.iter().take(layout.rows).map(record).collect();
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let table = listing(&header, &numbers, shown);
-    match order.len().saturating_sub(layout.rows) {
+    let own = |row: &Row| size(row.own[chosen.bytes]);
+    let mut numbers = vec![
+        column(&chosen.label, STAYS, &own),
+        column("share", STAYS, &|row| share(row.own[chosen.bytes], whole)),
+    ];
+    numbers.extend(
+        chosen.objects.map(|objects| column("objects", 101, &|row| count(row.own[objects]))),
+    );
+    let callees_rank = if layout.is_cumulative { STAYS } else { 102 };
+    let with_callees = |row: &Row| size(row.with_callees[chosen.bytes]);
+    numbers.push(column("with callees", callees_rank, &with_callees));
+    // The last of them is asked for least.
+    let ranks = (1..100).rev();
+    numbers.extend(
+        others
+            .iter()
+            .zip(ranks)
+            .map(|(series, rank)| column(&series.label, rank, &|row| size(row.own[series.bytes]))),
+    );
+    let names = shown.iter().map(|row| name(stacks, row, chosen)).collect();
+    let library = |row: &Row| stacks.functions[row.function as usize].library.to_string();
+    let places = vec![
+        column("line", 103, &|row| row.line.clone().unwrap_or_default()),
+        column("library", 100, &library),
+    ];
+    let table = Columns { numbers, names, places }.table(layout.width);
+    match order.len() - shown.len() {
         0 => table,
         rest => {
             table + &format!("{}\n", format!("and {rest} more (--top {})", order.len()).dimmed())
         }
+    }
+}
+
+fn name(stacks: &Stacks, row: &Row, chosen: &Series) -> Name {
+    let short = |function: u32| &stacks.functions[function as usize].short_name;
+    let via = row.via.filter(|_| row.own[chosen.bytes] != 0);
+    Name {
+        own: short(row.function).to_string(),
+        via: via.map(|via| format!(" > {}", short(via))).unwrap_or_default(),
     }
 }
 
@@ -98,8 +179,11 @@ fn parts_table(name: &str, parts: &[(String, Vec<i64>)], series: &Series, whole:
         vec![size(bytes), share(bytes, whole), name.to_owned()]
     };
     let records = parts.iter().filter(|(_, values)| values[series.bytes] != 0);
-    let records = records.take(PARTS_SHOWN).map(record).collect();
-    listing(&[&series.label.to_uppercase(), "SHARE", name], &[0, 1], records)
+    let records: Vec<Vec<String>> = records.take(PARTS_SHOWN).map(record).collect();
+    if records.is_empty() {
+        return String::new();
+    }
+    format!("\n{}", listing(&[&series.label.to_uppercase(), "SHARE", name], &[0, 1], records))
 }
 
 fn heaviest(stacks: &Stacks, sites: &Sites, series: &Series, layout: &Layout) -> String {
@@ -118,13 +202,19 @@ fn heaviest(stacks: &Stacks, sites: &Sites, series: &Series, layout: &Layout) ->
 }
 
 /// The frames of a sample's stack, a line each, outward.
-pub fn stack(stacks: &Stacks, sample: usize, width: usize, most: usize) -> String {
+pub fn stack(stacks: &Stacks, sample: usize, width: Option<usize>, most: usize) -> String {
     let frames = stacks.frames_to_read(stacks.profile.sample(sample).stack);
     let mut text = String::new();
     for (function, line) in frames.iter().take(most) {
         let function = &stacks.functions[*function as usize];
         let place = line.clone().unwrap_or_else(|| function.library.to_string());
-        let name = clipped(&function.short_name, width.saturating_sub(40).max(NAME_WIDTH_MIN));
+        let name = match width {
+            Some(width) => {
+                let beside = place.chars().count() + "      ".len();
+                clipped(&function.short_name, width.saturating_sub(beside).max(NAME_WIDTH_MIN))
+            }
+            None => function.short_name.to_string(),
+        };
         text += &format!("    {name}  {}\n", place.dimmed());
     }
     if frames.len() > most {
@@ -146,7 +236,7 @@ mod tests {
         let stacks = Stacks::new(&profile);
         let series = series(&profile);
         let sites = Sites::new(&stacks, &series[0]);
-        let layout = Layout { width: 120, rows: 2, is_cumulative: false };
+        let layout = Layout { width: Some(120), rows: 2, is_cumulative: false };
         let report = text("service.pb.gz", &stacks, &sites, &series, &layout);
         let report = strip_str(&report).to_string();
         for part in [
@@ -172,5 +262,37 @@ mod tests {
             .unwrap()
             .to_owned();
         assert!(first.contains("23.0 MiB"), "{first}");
+    }
+    fn report(profile: &Profile, first: usize, width: Option<usize>) -> String {
+        let stacks = Stacks::new(profile);
+        let mut series = series(profile);
+        series.swap(0, first);
+        let sites = Sites::new(&stacks, &series[0]);
+        let layout = Layout { width, rows: 20, is_cumulative: false };
+        strip_str(&text("a.pb.gz", &stacks, &sites, &series, &layout)).to_string()
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_room_for_all_lines() {
+        for width in [72, 80, 100] {
+            let text = report(&sample::service(), 0, Some(width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            assert!(text.contains("Cache::put > xmalloc"), "{width}: {text}");
+        }
+        assert!(report(&sample::service(), 0, Some(80)).contains("cache.cc:42"));
+        let whole = report(&sample::service(), 0, None);
+        assert!(whole.contains("GROWTH") && whole.contains("growth 11.5 MiB"), "{whole}");
+    }
+
+    #[test]
+    fn what_has_no_rows_has_no_header_either() {
+        let mut profile = sample::service();
+        profile.retain(|_, _| false);
+        profile.push([0], [1, 8, 0, 0, 1, 8, 0, 0], crate::profile::Labels::default());
+        let text = report(&profile, 0, None);
+        assert!(text.ends_with("\nNothing is live; --view peak shows the peak.\n"), "{text}");
+        assert!(!text.contains("growth"), "{text}");
+        let text = report(&profile, 3, None);
+        assert!(text.ends_with("\nNothing has grown; --view peak shows the peak.\n"), "{text}");
     }
 }

@@ -25,8 +25,23 @@ pub fn count(objects: i64) -> String {
     format!("{sign}{}", with_thousands(objects.unsigned_abs()))
 }
 
+/// "1 object", "2,000 objects".
+pub fn counted(number: i64, what: &str) -> String {
+    format!("{} {what}{}", count(number), plural(number))
+}
+
+/// The end of a noun.
+fn plural(number: i64) -> &'static str {
+    if number.unsigned_abs() == 1 { "" } else { "s" }
+}
+
 pub fn count_difference(objects: i64) -> String {
     if objects > 0 { format!("+{}", count(objects)) } else { count(objects) }
+}
+
+/// "+1 object", "-20 objects".
+pub fn counted_difference(number: i64, what: &str) -> String {
+    format!("{} {what}{}", count_difference(number), plural(number))
 }
 
 pub fn share(part: i64, whole: i64) -> String {
@@ -58,7 +73,9 @@ pub fn clipped(name: &str, most: usize) -> String {
 pub fn total(series: &Series, totals: &[i64]) -> String {
     let bytes = size(totals[series.bytes]);
     match series.objects {
-        Some(objects) => format!("{} {bytes} in {} objects", series.label, count(totals[objects])),
+        Some(objects) => {
+            format!("{} {bytes} in {}", series.label, counted(totals[objects], "object"))
+        }
         None => format!("{} {bytes}", series.label),
     }
 }
@@ -75,7 +92,7 @@ pub fn caption(profile: &Profile) -> String {
     parts.push(match profile.period {
         Some(1) => "every call recorded".to_owned(),
         Some(period) => format!("estimates from a sample every {}", size(period)),
-        None => format!("{} stacks", with_thousands(profile.sample_count() as u64)),
+        None => counted(profile.sample_count() as i64, "stack"),
     });
     parts.join(", ")
 }
@@ -84,10 +101,11 @@ pub fn caption(profile: &Profile) -> String {
 pub fn remark(profile: &Profile) -> Option<String> {
     let taken = profile.facts.stretched?;
     Some(format!(
-        "{} of {} samples were taken at up to {} times the interval, so that sampling keeps to its \
+        "{} of {} samples {} taken at up to {} times the interval, so that sampling keeps to its \
          budget of time: sums are right on average, but coarser where most is allocated.",
         with_thousands(taken.stretched),
         with_thousands(taken.samples),
+        if taken.stretched == 1 { "was" } else { "were" },
         with_thousands(taken.times)
     ))
 }
@@ -148,5 +166,13 @@ mod tests {
             ("–".into(), "33 %".into(), "<0.1 %".into())
         );
         assert_eq!(clipped("abcdefghij", 5), "ab…ij");
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        let texts = [0, 1, 1234].map(|number| counted(number, "stack"));
+        assert_eq!(texts, ["0 stacks", "1 stack", "1,234 stacks"]);
+        let texts = [-1, 1, 2].map(|number| counted_difference(number, "object"));
+        assert_eq!(texts, ["-1 object", "+1 object", "+2 objects"]);
     }
 }

@@ -1,6 +1,6 @@
 //! The timeline of what was in use, and the histograms of sizes and ages.
 
-use super::super::words::{count, share, size};
+use super::super::words::{counted, share, size};
 use super::axis::{self, Tick};
 use crate::profile::{Bucket, Facts};
 
@@ -129,11 +129,11 @@ fn histogram(
         is_marked: number % every == 0,
         is_minor: number / every % 2 == 1,
         title: format!(
-            "up to {}\n{} ({})\n{} objects ({})",
+            "up to {}\n{} ({})\n{} ({})",
             label(bucket.limit),
             size(bucket.bytes as i64),
             share(bucket.bytes as i64, bytes as i64),
-            count(bucket.objects as i64),
+            counted(bucket.objects as i64, "object"),
             share(bucket.objects as i64, objects as i64)
         ),
     };
@@ -141,7 +141,7 @@ fn histogram(
     Some(Histogram {
         id,
         title,
-        total: format!("{} in {} objects", size(bytes as i64), count(objects as i64)),
+        total: format!("{} in {}", size(bytes as i64), counted(objects as i64, "object")),
         spoken: format!("Most bytes are up to {}.", label(most.limit)),
         bars: buckets.iter().enumerate().map(bar).collect(),
     })

@@ -1,0 +1,96 @@
+//! Files that a program and the processes that it started leave, one each, and how they are kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::report_files::{all_of, tell, write_whole};
+
+/// Stands for the process's number in names of files, as in the library's settings.
+pub const NUMBER: &str = "%p";
+
+/// The last file of a process.
+pub struct ProcessFile {
+    pub pid: u64,
+    pub path: PathBuf,
+}
+
+fn has_number(target: &Path) -> bool {
+    target.to_str().is_some_and(|text| text.contains(NUMBER))
+}
+
+/// Copies the one that is shown to `target`; if that has a place for their numbers, all of them.
+pub fn keep(target: &Path, shown: &ProcessFile, others: &[ProcessFile]) -> Result<()> {
+    let copy =
+        |file: &ProcessFile, target: &Path| write_whole(target, || fs::copy(&file.path, target));
+    match target.to_str().filter(|_| has_number(target)) {
+        None => copy(shown, target),
+        Some(text) => all_of(
+            others
+                .iter()
+                .chain([shown])
+                .map(|file| copy(file, Path::new(&text.replace(NUMBER, &file.pid.to_string())))),
+        ),
+    }
+}
+
+/// Unless all were kept.
+pub fn tell_not_shown(what: &str, others: &[ProcessFile], kept: Option<&Path>) {
+    if let Some(sentence) = not_shown(what, others.len()).filter(|_| !kept.is_some_and(has_number))
+    {
+        tell(sentence);
+    }
+}
+
+/// How many processes are not shown, and how to see them. None if there are none.
+fn not_shown(what: &str, others: usize) -> Option<String> {
+    let who = match others {
+        0 => return None,
+        1 => format!("1 more process that the program started has written a {what}, which is"),
+        many => format!(
+            "{many} more processes that the program started have written {what}s, which are"
+        ),
+    };
+    Some(format!("{who} not shown; --keep NAME.{NUMBER}.pb.gz keeps one of each, for report"))
+}
+
+/// Said where the program itself has left nothing that could be shown.
+pub fn of_another(what: &str, name: &str, pid: u64) -> String {
+    format!(
+        "this is the {what} of {name}, process {pid}, which the program started; it has written \
+         none itself"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::temporary::TemporaryDirectory;
+
+    #[test]
+    fn all_are_kept_where_the_name_has_a_place_for_numbers() {
+        let directory = TemporaryDirectory::new().unwrap();
+        let file = |pid: u64| {
+            let path = directory.path().join(pid.to_string());
+            fs::write(&path, pid.to_string()).unwrap();
+            ProcessFile { pid, path }
+        };
+        let (shown, others) = (file(7), [file(8), file(9)]);
+        let kept = |name: &str| fs::read_to_string(directory.path().join(name)).ok();
+        keep(&directory.path().join("one"), &shown, &others).unwrap();
+        assert_eq!(kept("one").as_deref(), Some("7"));
+        keep(&directory.path().join("each.%p"), &shown, &others).unwrap();
+        let each = ["each.7", "each.8", "each.9"].map(|name| kept(name).unwrap());
+        assert_eq!(each, ["7", "8", "9"]);
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!(not_shown("report", 0), None);
+        let one = not_shown("report", 1).unwrap();
+        assert!(one.starts_with("1 more process that the program started has written a report,"));
+        let two = not_shown("report", 2).unwrap();
+        assert!(two.starts_with("2 more processes that the program started have written reports,"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Where reports about memory go, and what is left of them: several processes one after another,
+//! full disks, links, a standard error that takes nothing.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+use support::*;
+
+static HOLDER: LazyLock<PathBuf> = LazyLock::new(|| compile("holder.c", "holder", &["-O1", "-g"]));
+static LOSER: LazyLock<PathBuf> = LazyLock::new(|| compile("loser.c", "loser", &["-O0", "-g"]));
+
+/// A directory of its own for each test, empty.
+fn directory(name: &str) -> PathBuf {
+    let path = FILES.join(name);
+    let _ = fs::remove_dir_all(&path); // an earlier run's
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn files_in(directory: &Path) -> usize {
+    fs::read_dir(directory).unwrap().count()
+}
+
+/// Of programs under the real library.
+fn verb(name: &str) -> Option<Command> {
+    let library = real_library()?;
+    let mut tool = plain_tool();
+    tool.env("PRIMALLOC_LIBRARY", library).arg(name);
+    if name == "profile" {
+        tool.args(["--rate", "1"]);
+    }
+    Some(tool)
+}
+
+fn full() -> fs::File {
+    fs::OpenOptions::new().write(true).open("/dev/full").unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn processes_one_after_another_keep_their_files() {
+    for (name, what) in [("profile", "cache_entry"), ("leaks", "128 B in 4 blocks leaked")] {
+        let Some(mut run) = verb(name) else { return };
+        let kept = directory(&format!("kept-{name}"));
+        // A shell that is killed leaves none itself.
+        run.args(["--", "sh", "-c", "\"$0\"; \"$1\"; kill -KILL $$"]).arg(&*HOLDER).arg(&*LOSER);
+        let text = said(&run.output().unwrap());
+        let shown = if name == "profile" { "profile of holder" } else { "report of loser" };
+        for part in [what, shown, "it has written none itself\n", "1 more process", "%p.pb.gz"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let Some(mut run) = verb(name) else { return };
+        run.arg("--keep").arg(kept.join("%p.pb.gz"));
+        run.args(["--", "sh", "-c", "\"$0\"; \"$1\"; kill -KILL $$"]).arg(&*HOLDER).arg(&*LOSER);
+        let text = said(&run.output().unwrap());
+        assert!(!text.contains("1 more process"), "{text}");
+        assert_eq!(files_in(&kept), 2, "{text}");
+    }
+}
+
+#[test]
+fn a_full_disk_takes_no_report_away() {
+    for (name, what) in [("profile", "cache_entry"), ("leaks", "leaked: ")] {
+        let Some(mut run) = verb(name) else { return };
+        let whole = directory(&format!("whole-{name}")).join("whole.json");
+        run.args(["--html=/dev/full", "--keep=/dev/full"])
+            .arg(format!("--json={}", whole.display()));
+        let output = run.arg("--").arg(&*HOLDER).output().unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(125), "{text}");
+        assert!(text.contains(what), "{text}");
+        assert_eq!(text.matches("/dev/full: cannot be written: No space").count(), 2, "{text}");
+        assert!(fs::read_to_string(whole).unwrap().ends_with("}\n"), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_whole_is_not_left_behind() {
+    let folder = directory("limited");
+    let profile = folder.join("a.txt");
+    fs::write(&profile, "main;work 1000\n").unwrap();
+    let tool = plain_tool();
+    for option in ["--html", "--json", "--pprof", "--collapsed"] {
+        let page = folder.join("page");
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
+        limited.arg(tool.get_program()).arg("report").arg(format!("{option}={}", page.display()));
+        let output = limited.arg(&profile).output().unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(125), "{text}");
+        assert!(text.contains("page: cannot be written: File too large"), "{text}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1000 B"), "{text}");
+        assert_eq!(files_in(&folder), 1, "{option}");
+    }
+}
+
+#[test]
+fn a_link_is_written_through() {
+    let folder = directory("links");
+    let [profile, real, link] = ["a.txt", "real.html", "link.html"].map(|name| folder.join(name));
+    fs::write(&profile, "main;work 1000\n").unwrap();
+    std::os::unix::fs::symlink("real.html", &link).unwrap();
+    for _ in 0..2 {
+        tool().args(["report", "--html"]).arg(&link).arg(&profile).assert().success();
+        assert!(link.is_symlink());
+        assert!(fs::read_to_string(&real).unwrap().starts_with("<!DOCTYPE html>"));
+    }
+}
+
+#[test]
+fn a_standard_error_that_takes_nothing_is_no_panic() {
+    for name in ["profile", "leaks"] {
+        for program in [&[HOLDER.to_str().unwrap()][..], &["sh", "-c", ":"]] {
+            let Some(mut run) = verb(name) else { return };
+            run.arg("--").args(program).stderr(full());
+            assert_eq!(run.output().unwrap().status.code(), Some(125), "{name} {program:?}");
+        }
+    }
+    let status = plain_tool().args(["report", "/no/such"]).stderr(full()).status().unwrap();
+    assert_eq!(status.code(), Some(125));
+}
