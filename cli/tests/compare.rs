@@ -179,6 +179,16 @@ fn reports_go_to_files_beside_the_table() {
 }
 
 #[test]
+fn a_library_is_not_found_better_than_itself_by_a_run() {
+    let (copy, library) = (FILES.join("libcopy.so"), FAKE_LIBRARY.display());
+    fs::copy(&*FAKE_LIBRARY, &copy).unwrap();
+    let with = format!("primalloc,same={},other={library}", copy.display());
+    let report = document(&["--with", &with, "--runs", "1", "--", "sh", "-c", ":"]);
+    let says = "no difference from primalloc can be stated: too few runs to tell";
+    assert!(report.conclusions.iter().all(|text| text.contains(says)), "{:?}", report.conclusions);
+}
+
+#[test]
 fn markdown_on_standard_output_is_alone_there() {
     let assert = compare(&["--markdown", "--runs", "1", "--", "true"]).assert().success();
     assert.stdout(starts_with("`true`: one run").and(contains("| wall time |")));
@@ -231,6 +241,16 @@ fn what_cannot_be_compared_is_refused_before_the_first_run() {
         .code(125)
         .stderr(contains("/etc/passwd: not a library that can be loaded: not an ELF file"));
     refused(&["--runs", "0", "--", "true"]).code(125).stderr(contains("at least one run"));
+    for number in ["99999999999", "1000001", "-3", "2.5"] {
+        for option in ["--runs", "--warmup"] {
+            let says = contains("a whole number of at most 1000000").and(contains("tip").not());
+            refused(&[option, number, "--", "true"]).code(125).stderr(says);
+        }
+    }
+    for nameless in ["", ",", "glibc,,primalloc"] {
+        let says = "primalloc: an allocator's name is missing\n";
+        refused(&["--with", nameless, "--", "true"]).code(125).stderr(says);
+    }
     refused(&["--", "no-such-program"]).code(127);
     let program = STATIC_PROGRAM.to_str().unwrap();
     refused(&["--", program]).code(126).stderr(contains("is linked statically"));

@@ -139,6 +139,7 @@ fn select_one(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
         return Ok(vec![Allocator::with_library(name, library::find(Some(Path::new(path)))?)]);
     }
     match word {
+        "" => bail!("an allocator's name is missing"),
         "all" => find_all(primalloc),
         GLIBC => Ok(vec![Allocator::glibc()]),
         PRIMALLOC => Ok(vec![Allocator::with_library(PRIMALLOC, library::find(primalloc)?)]),
@@ -186,6 +187,12 @@ pub fn name_of_library(path: impl AsRef<Path>) -> Option<&'static str> {
     KNOWN.iter().find(is_of).map(|known| known.name)
 }
 
+/// Whether this is the C library, by its file's name; before 2.34 that was "libc-2.31.so".
+pub fn is_glibc(path: &Path) -> bool {
+    let file_name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    file_name == "libc.so.6" || (file_name.starts_with("libc-2.") && file_name.ends_with(".so"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +212,7 @@ mod tests {
         assert!(message("nomalloc").contains("no allocator known by this name"));
         assert!(message("mine=/no/such.so").contains("/no/such.so: no such library"));
         assert!(message("=/lib/x.so").contains("NAME=PATH"));
+        assert_eq!(message(""), "an allocator's name is missing");
     }
 
     #[test]
@@ -212,6 +220,9 @@ mod tests {
         assert!(is_allocator_library(Path::new("/usr/lib/libjemalloc.so.2")));
         assert!(is_allocator_library(Path::new("build/lib/libprimalloc.so")));
         assert!(!is_allocator_library(Path::new("/usr/lib/libfaketime.so.1")));
+        assert!(is_glibc(Path::new("/usr/lib/x86_64-linux-gnu/libc.so.6")));
+        assert!(is_glibc(Path::new("/lib/x86_64-linux-gnu/libc-2.31.so")));
+        assert!(!is_glibc(Path::new("/lib/libcap.so.2")));
         assert_eq!(name_of_library("/opt/lib/libmimalloc.so.2.0"), Some("mimalloc"));
     }
 }

@@ -21,7 +21,7 @@ use crate::program::Program;
 pub use loader_check::check_loads;
 pub use metric::{METRICS, Metric, Unit};
 pub use one_run::Run;
-pub use statistics::{Summary, is_beyond_spread};
+pub use statistics::{RUNS_TO_TELL, Summary, can_tell, is_beyond_spread};
 
 /// Where the program's standard output goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl Plan<'_> {
     /// The allocators take turns, and each pass begins with another one, so that whatever
     /// changes on the machine meanwhile, and whatever a predecessor leaves behind, meets all.
     pub fn carry_out(&self, mut before_run: impl FnMut(&Allocator)) -> Result<Vec<Vec<Run>>> {
-        let mut runs = vec![Vec::with_capacity(self.runs); self.allocators.len()];
+        let mut runs = vec![Vec::new(); self.allocators.len()];
         for pass in 0..self.warmup + self.runs {
             for turn in 0..self.allocators.len() {
                 let index = (pass + turn) % self.allocators.len();

@@ -2,8 +2,13 @@
 
 use serde::Serialize;
 
-/// Fewer runs than this have too poor a spread to judge by it alone.
-const RUNS_FOR_SPREAD: usize = 5;
+/// Fewer runs than this tell nothing of what varies: two groups of three lie apart by chance in one
+/// of ten comparisons, two of four in one of 35.
+pub const RUNS_TO_TELL: usize = 4;
+
+/// Fewer runs than this have too poor a spread to judge by it alone: of eight, the medians lie
+/// further apart than both spreads about as often by chance as two groups of four altogether.
+const RUNS_FOR_SPREAD: usize = 8;
 
 /// A difference smaller than this part is none, however quiet the machine.
 const SMALLEST_DIFFERENCE: f64 = 0.01;
@@ -46,6 +51,13 @@ fn median_of_sorted(values: &[f64]) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
+/// Whether there are runs enough to tell these two apart. What was the same in every run of each
+/// needs no more than two.
+pub fn can_tell(a: &Summary, b: &Summary) -> bool {
+    let is_exact = |summary: &Summary| summary.count > 1 && summary.min == summary.max;
+    a.count.min(b.count) >= RUNS_TO_TELL || (is_exact(a) && is_exact(b))
+}
+
 /// Whether the medians lie further apart than both spreads together. After a few runs only,
 /// no run of the one may lie among those of the other either.
 pub fn is_beyond_spread(a: &Summary, b: &Summary) -> bool {
@@ -53,7 +65,8 @@ pub fn is_beyond_spread(a: &Summary, b: &Summary) -> bool {
     let larger = a.median.max(b.median);
     let is_separate = a.max < b.min || b.max < a.min;
     let has_enough_runs = a.count.min(b.count) >= RUNS_FOR_SPREAD;
-    difference > a.spread + b.spread
+    can_tell(a, b)
+        && difference > a.spread + b.spread
         && difference >= SMALLEST_DIFFERENCE * larger
         && (has_enough_runs || is_separate)
 }
@@ -80,19 +93,33 @@ mod tests {
 
     #[test]
     fn a_difference_must_exceed_the_spread() {
-        let noisy = Summary::of(&[9.0, 10.0, 11.0, 12.0, 8.0]);
-        let close = Summary::of(&[10.0, 11.0, 12.0, 13.0, 9.0]);
-        let far = Summary::of(&[20.0, 21.0, 22.0, 23.0, 19.0]);
-        assert!(!is_beyond_spread(&noisy, &close));
-        assert!(is_beyond_spread(&noisy, &far));
+        let runs = |middle: f64| {
+            let noise = [-2.0, -1.0, -1.0, 0.0, 0.0, 1.0, 1.0, 2.0];
+            Summary::of(&noise.map(|noise| middle + noise))
+        };
+        assert!(!is_beyond_spread(&runs(10.0), &runs(11.5)));
+        assert!(
+            is_beyond_spread(&runs(10.0), &runs(13.0)),
+            "though some runs are among the other's"
+        );
     }
 
     #[test]
     fn a_few_runs_must_lie_apart_altogether() {
-        let a = Summary::of(&[10.0, 10.1, 14.0]);
-        let b = Summary::of(&[12.0, 12.1, 12.2]);
+        let a = Summary::of(&[10.0, 10.1, 10.2, 14.0]);
+        let b = Summary::of(&[12.0, 12.1, 12.1, 12.2]);
         assert!(!is_beyond_spread(&a, &b));
-        assert!(is_beyond_spread(&Summary::of(&[10.0]), &b));
+        assert!(is_beyond_spread(&Summary::of(&[10.0, 10.1, 10.2, 11.0]), &b));
+    }
+
+    #[test]
+    fn very_few_runs_tell_only_what_is_exact() {
+        let one = |value: f64| Summary::of(&[value]);
+        assert!(!is_beyond_spread(&one(10.0), &one(20.0)), "one run has no spread at all");
+        let varying = Summary::of(&[10.0, 10.1, 10.2]);
+        assert!(!is_beyond_spread(&varying, &Summary::of(&[20.0, 20.1, 20.2])));
+        assert!(!is_beyond_spread(&varying, &Summary::of(&[20.0; 3])));
+        assert!(is_beyond_spread(&Summary::of(&[10.0; 2]), &Summary::of(&[20.0; 2])));
     }
 
     #[test]

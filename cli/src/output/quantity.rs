@@ -39,6 +39,11 @@ impl Scale {
 
     pub fn format(&self, value: f64) -> String {
         let scaled = value / self.divisor;
+        // The median of an even number of counts may lie between two.
+        if self.suffix.is_empty() && (scaled * 10.0).round() % 10.0 != 0.0 {
+            let tenths = (scaled * 10.0).round() as u64;
+            return format!("{}.{}", with_thousands(tenths / 10), tenths % 10);
+        }
         if self.suffix.is_empty() || scaled == 0.0 {
             return with_thousands(scaled.round() as u64);
         }
@@ -101,6 +106,13 @@ mod tests {
         assert_eq!(bytes_text(900 * 1024), "900 KiB");
         assert_eq!(bytes_text(1_600_000), "1.53 MiB");
         assert_eq!(bytes_text(3 << 30), "3.00 GiB");
+    }
+
+    #[test]
+    fn a_median_between_two_counts_is_not_rounded() {
+        let scale = Scale::for_range(Unit::Count, 0.5, 1_234.5);
+        assert_eq!((scale.format(0.5), scale.format(1.0)), ("0.5".to_owned(), "1".to_owned()));
+        assert_eq!((scale.format(1_234.5), scale.format(0.0)), ("1,234.5".into(), "0".into()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::quantity::Scale;
 use crate::allocators::Allocator;
 use crate::child::Outcome;
-use crate::measure::{METRICS, Metric, Run, Summary, is_beyond_spread};
+use crate::measure::{METRICS, Metric, RUNS_TO_TELL, Run, Summary, can_tell, is_beyond_spread};
 
 pub struct Report {
     pub command: String,
@@ -173,6 +173,13 @@ impl Report {
                 difference_text(metric, ratio)
             })
             .collect();
+        let is_told = |index: usize| {
+            can_tell(&entry.figures[index].summary, &reference.figures[index].summary)
+        };
+        let concluded = |index: &usize| METRICS[*index].verdict.is_some();
+        if !(0..METRICS.len()).filter(concluded).all(is_told) {
+            return too_few_runs(&entry.name, &reference.name, &differences);
+        }
         if differences.is_empty() {
             return format!(
                 "{}: no difference from {} beyond the spread in time, memory or page faults.",
@@ -211,6 +218,15 @@ impl Report {
     }
 }
 
+/// What can be said all the same is what was the same in every run.
+fn too_few_runs(name: &str, reference: &str, differences: &[String]) -> String {
+    let why = format!("too few runs to tell, {RUNS_TO_TELL} at least are needed");
+    match differences {
+        [] => format!("{name}: no difference from {reference} can be stated: {why}."),
+        exact => format!("{name}: {} than {reference}; of all else {why}.", exact.join(", ")),
+    }
+}
+
 /// "18 % less memory", "40 % more page faults".
 fn difference_text(metric: &Metric, ratio: f64) -> Option<String> {
     let verdict = metric.verdict.as_ref()?;
@@ -244,6 +260,13 @@ mod tests {
     use super::super::sample;
     use super::*;
 
+    fn keep_runs(report: &mut Report, count: usize) {
+        for figures in report.entries.iter_mut().flat_map(|entry| &mut entry.figures) {
+            figures.values.truncate(count);
+            figures.summary = Summary::of(&figures.values);
+        }
+    }
+
     #[test]
     fn the_conclusion_names_what_differs() {
         let report = sample::report();
@@ -251,6 +274,24 @@ mod tests {
         primalloc: 20 % less time, 16 % less memory, 97 % fewer page faults than glibc.
         jemalloc: 129 % more memory, 78 % fewer page faults than glibc.
         ");
+    }
+
+    #[test]
+    fn of_few_runs_only_what_is_exact_is_concluded() {
+        let mut report = sample::report();
+        keep_runs(&mut report, 3);
+        assert_eq!(
+            report.conclusions()[0],
+            "primalloc: 16 % less memory, 97 % fewer page faults than glibc; of all else too few \
+             runs to tell, 4 at least are needed."
+        );
+        keep_runs(&mut report, 1);
+        assert_eq!(
+            report.conclusions()[0],
+            "primalloc: no difference from glibc can be stated: too few runs to tell, 4 at least \
+             are needed."
+        );
+        assert!(!report.entries.iter().any(|entry| report.is_best(entry, 0)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{self, Entry, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, is_standard_output, print, shell_text, width_of, write,
+    STANDARD_OUTPUT, is_standard_output, print, print_beside, shell_text, width_of, write,
 };
 
 const EXAMPLES: &str = "\
@@ -28,6 +28,7 @@ Examples:
 
 The first allocator is the reference: ratios are to it, and below 1 means less. Half of the runs
 are at most the spread (±) away from the median; what is best, beyond the spread, is highlighted.
+Fewer than four runs cannot tell a difference from chance.
 Times and faults include the processes that the program starts and waits for.
 
 Exit status: 0; 1 if the program did not end the same way under every allocator; 125 if primalloc
@@ -46,11 +47,12 @@ pub struct CompareArguments {
     with: Vec<String>,
 
     /// Measured runs under each allocator
-    #[arg(long, short = 'n', default_value_t = 10, value_parser = at_least_one)]
+    #[arg(long, short = 'n', default_value_t = 10, value_parser = runs,
+          allow_negative_numbers = true)]
     runs: usize,
 
     /// Runs under each allocator before that, which are not counted
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = warmup_runs, allow_negative_numbers = true)]
     warmup: usize,
 
     /// Give the program this file as standard input (else it is empty)
@@ -79,11 +81,20 @@ pub struct CompareArguments {
     program: ProgramArguments,
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
+/// Nobody waits for more.
+const RUNS_MAX: usize = 1_000_000;
+
+fn runs(text: &str) -> Result<usize, String> {
+    match warmup_runs(text) {
         Ok(0) => Err("at least one run is needed".to_owned()),
-        Ok(number) => Ok(number),
-        Err(_) => Err("not a whole number".to_owned()),
+        runs => runs,
+    }
+}
+
+fn warmup_runs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number <= RUNS_MAX => Ok(number),
+        _ => Err(format!("a whole number of at most {RUNS_MAX} is needed")),
     }
 }
 
@@ -149,7 +160,7 @@ fn tell_of_options(allocators: &[Allocator], options: &[Setting]) -> Result<()> 
     let libraries = allocators.iter().filter_map(|allocator| allocator.library.as_deref());
     for library in libraries.filter(|_| !options.is_empty()) {
         for complaint in allocators::option_complaints(library, options)? {
-            anstream::eprintln!("{complaint}");
+            print_beside(&format!("{complaint}\n"))?;
         }
     }
     Ok(())
