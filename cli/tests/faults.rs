@@ -288,6 +288,50 @@ fn programs_shorter_than_an_interval_are_reported() {
 }
 
 #[test]
+fn of_short_programs_nothing_is_made_up() {
+    let of_true = |arguments: &[&str]| {
+        let assert = faults(arguments).args(["--", "true"]).assert().success();
+        String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+    };
+    for arguments in [&[][..], &["--no-perf"]] {
+        let text = of_true(arguments);
+        let is_drawn = text.contains("\nresident  ");
+        assert_eq!(text.contains("before its sizes could be seen"), !is_drawn, "{text}");
+        assert_eq!(text.contains(" a second at worst"), is_drawn, "{text}");
+        assert!(is_drawn || !text.contains("virtual"), "{text}");
+    }
+    let assert = faults(&["--no-perf", "--json", "--", "sleep", "0.1"]).assert().success();
+    let found: Document = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+    let drawn: u64 = found.timeline.points.iter().map(|point| point.minor_faults).sum();
+    assert!(drawn == found.minor_faults && found.worst_minor_faults_per_second > 0.0, "{drawn}");
+}
+
+#[test]
+fn glibc_is_known_where_no_other_allocator_is() {
+    let mut own = faults(&["--no-perf", "--", "sleep", "0.1"]);
+    own.assert().success().stderr(contains(" s on glibc\n"));
+    let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = sleeper.id().to_string();
+    let mut idle = faults(&["--duration", "50ms", "--pid", &pid]);
+    let of_idle = idle.assert();
+    let _ = sleeper.kill();
+    let _ = sleeper.wait();
+    of_idle.success().stdout(contains(" s on glibc\n"));
+}
+
+#[test]
+fn what_asks_the_library_of_options_is_not_counted() {
+    let of_true = |arguments: &[&str]| {
+        let mut tool = faults(&["--no-perf", "--json"]);
+        let assert = tool.args(arguments).args(["--", "true"]).assert().success();
+        serde_json::from_slice::<Document>(&assert.get_output().stdout).unwrap()
+    };
+    let (plain, told) = (of_true(&[]), of_true(&["--option", "verbose=0"]));
+    assert!(told.minor_faults < plain.minor_faults + 50, "{}", told.minor_faults);
+    assert!(told.peak_resident_bytes < plain.peak_resident_bytes + (1 << 20));
+}
+
+#[test]
 fn the_program_runs_on_the_allocator_that_is_asked_for() {
     let show = ["sh", "-c", "echo \"<$LD_PRELOAD>\""];
     faults(&["--no-perf", "--allocator", "primalloc", "--"])
@@ -401,7 +445,11 @@ fn what_cannot_be_watched_is_refused_in_one_line() {
     if !getuid().is_root() {
         refused(&["--pid", "1"]).stderr(contains("is another user's process"));
     }
-    refused(&["--interval", "0", "--", "true"]).stderr(contains("a time from 1ms"));
+    refused(&["--pid", "-1"]).stderr("primalloc: -1: there is no such process\n");
+    refused(&["--interval", "0s", "--", "true"]).stderr(contains("a time from 1ms"));
+    refused(&["--pid", "1", "--duration", "10"]).stderr(contains("a unit is missing: 10ms, 10s"));
+    refused(&["--pid", "1", "--duration", "-10"])
+        .stderr(contains("'-10'").and(contains("tip").not()));
     refused(&["--interval", "soon", "--", "true"]).stderr(contains("not a time such as 100ms"));
     refused(&["--every", "0", "--", "true"]).stderr(contains("--every"));
     refused(&["--html", "/no/such/page.html", "--", "true"])

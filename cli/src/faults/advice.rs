@@ -2,6 +2,7 @@
 
 use super::{Findings, Kind};
 use crate::allocators::{GLIBC, PRIMALLOC};
+use crate::output::with_thousands;
 
 /// Fewer faults than this cost no program anything that one would notice.
 const STORM_FAULTS: u64 = 5_000;
@@ -40,18 +41,17 @@ const RULES: [Rule; 12] = [
             format!(
                 "{} faults waited for the disk. If a second run has as many, memory is short: \
                  the program needs less of it, or a higher limit.",
-                f.major_faults
+                with_thousands(f.major_faults)
             )
         },
     ),
     last_word(
-        |f| f.minor_faults < STORM_FAULTS || f.worst_rate() < STORM_RATE,
+        |f| f.minor_faults < STORM_FAULTS || f.worst_rate().is_some_and(|rate| rate < STORM_RATE),
         |f| {
             format!(
-                "{} minor faults, {:.0} a second at worst: that is no storm, and no allocator \
-                 or option would make a difference worth having.",
-                f.minor_faults,
-                f.worst_rate()
+                "{}: that is no storm, and no allocator or option would make a difference worth \
+                 having.",
+                minor_faults_text(f)
             )
         },
     ),
@@ -138,7 +138,7 @@ const RULES: [Rule; 12] = [
                 "{:.0} % of the faults are in mapped files, and {} processes ran: each pays anew \
                  for its program and its libraries. Fewer processes, or static ones, pay less.",
                 100.0 * f.share(Kind::File),
-                f.processes
+                with_thousands(f.processes as u64)
             )
         },
     ),
@@ -175,6 +175,15 @@ const RULES: [Rule; 12] = [
         },
     ),
 ];
+
+/// "327,754 minor faults, 588,890 a second at worst".
+pub fn minor_faults_text(findings: &Findings) -> String {
+    let count = format!("{} minor faults", with_thousands(findings.minor_faults));
+    match findings.worst_rate() {
+        Some(rate) => format!("{count}, {} a second at worst", with_thousands(rate.round() as u64)),
+        None => count,
+    }
+}
 
 /// What makes an allocator keep memory that it would return.
 const CURES: [(&str, &str); 5] = [
@@ -230,6 +239,7 @@ pub fn advice(findings: &Findings) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Timeline;
     use super::super::sample::storm;
     use super::*;
 
@@ -313,6 +323,9 @@ mod tests {
         findings.minor_faults = 900;
         let text = said(&findings);
         assert!(text.contains("no storm") && !text.contains("returns"), "{text}");
+        assert!(text.starts_with("900 minor faults, 327,680 a second at worst: "), "{text}");
+        findings.timeline = Timeline::new(None);
+        assert!(said(&findings).starts_with("900 minor faults: that is no storm"));
     }
 
     #[test]
@@ -331,7 +344,7 @@ mod tests {
         findings.major_faults = 5000;
         let text = said(&findings);
         assert!(
-            text.contains("5000 faults waited for the disk") && text.contains("takes the same")
+            text.contains("5,000 faults waited for the disk") && text.contains("takes the same")
         );
     }
 }

@@ -48,9 +48,17 @@ pub struct KindRow {
 }
 
 impl Findings {
-    /// Minor faults a second in the worst interval.
-    pub fn worst_rate(&self) -> f64 {
-        self.timeline.rates(|point| point.minor_faults).into_iter().fold(0.0, f64::max)
+    /// Minor faults a second in the worst interval, if there was time for one.
+    pub fn worst_rate(&self) -> Option<f64> {
+        let rates = || self.timeline.rates(|point| point.minor_faults);
+        self.timeline.is_seen().then(|| rates().into_iter().fold(0.0, f64::max))
+    }
+
+    /// The largest that was seen, unless the program was larger still when nobody looked.
+    pub fn virtual_bytes(&self) -> Option<u64> {
+        let is_whole =
+            self.timeline.is_seen() && self.peak_virtual_bytes >= self.peak_resident_bytes;
+        is_whole.then_some(self.peak_virtual_bytes)
     }
 
     pub fn kind(&self, kind: Kind) -> Option<&KindRow> {

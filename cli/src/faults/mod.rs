@@ -26,7 +26,7 @@ mod sites;
 mod timeline;
 mod unwind;
 
-pub use advice::advice;
+pub use advice::{advice, minor_faults_text};
 #[cfg(test)]
 pub use findings::sample;
 pub use findings::{Findings, KindRow, Subject};

@@ -24,8 +24,9 @@ use crate::symbols::Objects;
 
 /// The rings are looked at, and the end is noticed, at least so often.
 const LOOK_MILLISECONDS: u64 = 10;
-/// Names of ranges are read so often.
+/// Names of ranges are read so often, and sooner in the beginning: a short program is gone by then.
 const NAMES_PAUSE: Duration = Duration::from_millis(250);
+const NAMES_PAUSE_FIRST: Duration = Duration::from_millis(1);
 const EVENTS_BETWEEN_LOOKS: usize = 1024;
 const SITES_MAX: usize = 20;
 const PAGE_BYTES_MIN_LOG: u32 = 12;
@@ -114,10 +115,9 @@ impl Running {
             self.thread.join().map_err(|_| anyhow!("watching has failed; this is a defect"))?;
         if findings.unattributed.is_some() && end.minor > 0 {
             (findings.minor_faults, findings.major_faults) = (end.minor, end.major);
+            findings.timeline.complete((end.minor, end.major));
         }
-        let peak = findings.peak_resident_bytes.max(end.peak_resident_bytes);
-        findings.peak_resident_bytes = peak;
-        findings.peak_virtual_bytes = findings.peak_virtual_bytes.max(peak);
+        findings.peak_resident_bytes = findings.peak_resident_bytes.max(end.peak_resident_bytes);
         Ok(findings)
     }
 }
@@ -130,6 +130,7 @@ struct Watch {
     begin: Instant,
     next_point: Duration,
     next_names: Duration,
+    names_pause: Duration,
     tree: ProcessTree,
     first_sample: Sample,
     last_sample: Sample,
@@ -139,6 +140,8 @@ struct Watch {
     kinds: HashMap<Kind, Tally>,
     /// Faults by the allocator of the process that took them.
     allocators: HashMap<&'static str, u64>,
+    /// Of the process that is watched, not of those that it started.
+    own_allocator: Option<&'static str>,
     pages: Pages,
     objects: Objects,
     unwinding: Unwinding,
@@ -165,6 +168,7 @@ impl Watch {
             begin: Instant::now(),
             next_point: Duration::ZERO,
             next_names: Duration::ZERO,
+            names_pause: NAMES_PAUSE_FIRST,
             tree,
             first_sample,
             last_sample: first_sample,
@@ -173,6 +177,7 @@ impl Watch {
             processes: 1,
             kinds: HashMap::new(),
             allocators: HashMap::new(),
+            own_allocator: None,
             pages: Pages::new(),
             objects: Objects::default(),
             unwinding: Unwinding::default(),
@@ -201,7 +206,8 @@ impl Watch {
         let now = self.begin.elapsed();
         if now >= self.next_names {
             self.read_names();
-            self.next_names = now + NAMES_PAUSE;
+            self.next_names = now + self.names_pause;
+            self.names_pause = (self.names_pause * 2).min(NAMES_PAUSE);
         }
         if now >= self.next_point {
             self.add_point(now);
@@ -210,7 +216,8 @@ impl Watch {
     }
 
     fn wait(&self) {
-        let left = self.next_point.saturating_sub(self.begin.elapsed()).as_millis() as u64;
+        let next = self.next_point.min(self.next_names);
+        let left = next.saturating_sub(self.begin.elapsed()).as_millis() as u64;
         let milliseconds = left.clamp(1, LOOK_MILLISECONDS);
         match &self.recorder.events {
             Some(events) => events.wait(milliseconds as u16),
@@ -245,11 +252,14 @@ impl Watch {
             if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
                 space.take_names(&maps);
             }
-            if let Some(name) = allocator_of(&maps) {
-                if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
-                    space.allocator = space.allocator.or(Some(name));
-                }
-                self.allocators.entry(name).or_default();
+            let Some(name) = allocator_of(&maps) else { continue };
+            // A space without is glibc's, as long as no other allocator is seen in it.
+            if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
+                let other = Some(name).filter(|name| *name != allocators::GLIBC);
+                space.allocator = space.allocator.or(other);
+            }
+            if pid == self.pid.as_raw() {
+                self.own_allocator = Some(name);
             }
         }
     }
@@ -349,8 +359,7 @@ impl Watch {
         self.timeline.close();
         let (minor, major) = self.counts();
         let is_attributed = self.recorder.events.is_some();
-        let most = self.allocators.iter().max_by_key(|(name, faults)| (**faults, **name));
-        let allocator = most.map(|(name, _)| (*name).to_owned());
+        let allocator = main_allocator(&self.allocators, self.own_allocator).map(str::to_owned);
         let pid = (self.recorder.plan.target != Target::NextChild).then_some(self.pid.as_raw());
         Findings {
             subject: Subject { command: self.command, pid, allocator },
@@ -429,11 +438,51 @@ fn maps_of(pid: i32) -> Vec<MemoryMap> {
     maps.map_or_else(|_| Vec::new(), |maps| maps.0)
 }
 
-/// By the libraries that are mapped; primalloc, linked in, by the names of its memory.
+/// By the libraries that are mapped; primalloc, linked in, by the names of its memory. Where there
+/// is no other, malloc is the C library's.
 fn allocator_of(maps: &[MemoryMap]) -> Option<&'static str> {
-    maps.iter().find_map(|map| match &map.pathname {
+    let other = maps.iter().find_map(|map| match &map.pathname {
         MMapPath::Path(path) => allocators::name_of_library(path),
         MMapPath::Other(name) if name.starts_with("anon:primalloc") => Some(allocators::PRIMALLOC),
         _ => None,
-    })
+    });
+    let has_glibc = || {
+        maps.iter()
+            .any(|map| matches!(&map.pathname, MMapPath::Path(path) if allocators::is_glibc(path)))
+    };
+    other.or_else(|| has_glibc().then_some(allocators::GLIBC))
+}
+
+/// That of most faults. Where none was seen to fault, or several as often, it is that of the
+/// process itself, whatever those that it started run on.
+fn main_allocator(
+    faults: &HashMap<&'static str, u64>,
+    own: Option<&'static str>,
+) -> Option<&'static str> {
+    let most = faults.iter().max_by_key(|(name, count)| (**count, Some(**name) == own, **name));
+    most.map(|(name, _)| *name).or(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_itself_decides_between_equals() {
+        let faults = |counts: &[(&'static str, u64)]| counts.iter().copied().collect();
+        let idle = HashMap::new();
+        assert_eq!(main_allocator(&idle, Some("glibc")), Some("glibc"));
+        assert_eq!(main_allocator(&idle, None), None);
+        let equal = faults(&[("glibc", 5), ("primalloc", 5)]);
+        assert_eq!(main_allocator(&equal, Some("glibc")), Some("glibc"));
+        let unequal = faults(&[("glibc", 5), ("primalloc", 6)]);
+        assert_eq!(main_allocator(&unequal, Some("glibc")), Some("primalloc"));
+    }
+
+    #[test]
+    fn malloc_is_the_c_librarys_where_no_other_is_mapped() {
+        let own = maps_of(Pid::this().as_raw());
+        assert_eq!(allocator_of(&own), Some(allocators::GLIBC));
+        assert_eq!(allocator_of(&[]), None);
+    }
 }

@@ -68,6 +68,21 @@ impl Timeline {
         }
     }
 
+    /// Adds what had not been seen of these totals: it happened after the last look.
+    pub fn complete(&mut self, (minor, major): (u64, u64)) {
+        if let Some(last) = self.points.last_mut() {
+            last.minor_faults += minor.saturating_sub(self.counted.0);
+            last.major_faults += major.saturating_sub(self.counted.1);
+            self.counted = (self.counted.0.max(minor), self.counted.1.max(major));
+        }
+    }
+
+    /// Whether there is something to draw: sizes were seen, and it took long enough for a rate.
+    pub fn is_seen(&self) -> bool {
+        let shortest = self.interval.min(FIRST_INTERVAL) / 2;
+        self.seconds() >= shortest.as_secs_f64() && self.peak(|point| point.virtual_bytes) > 0
+    }
+
     pub fn seconds(&self) -> f64 {
         self.points.last().map_or(0.0, |point| point.seconds)
     }
@@ -76,11 +91,13 @@ impl Timeline {
         self.points.iter().map(of).max().unwrap_or(0)
     }
 
-    /// Faults a second in each interval.
+    /// Faults a second in each interval. One that the end has cut off has no rate of its own, but
+    /// where there is no other.
     pub fn rates(&self, of: fn(&Point) -> u64) -> Vec<f64> {
         let begins = [0.0].into_iter().chain(self.points.iter().map(|point| point.seconds));
+        let shortest = (self.interval.as_secs_f64() / 2.0).min(self.seconds());
         let rate = |(point, begin): (&Point, f64)| {
-            of(point) as f64 / (point.seconds - begin).max(self.interval.as_secs_f64() / 2.0)
+            of(point) as f64 / (point.seconds - begin).max(shortest).max(f64::MIN_POSITIVE)
         };
         self.points.iter().zip(begins).map(rate).collect()
     }
@@ -137,6 +154,34 @@ mod tests {
         let sum: u64 = timeline.points.iter().map(|point| point.minor_faults).sum();
         assert_eq!((sum, timeline.peak(|point| point.resident_bytes)), (15_000, 5000));
         assert_eq!(timeline.seconds(), 25.0);
+    }
+
+    #[test]
+    fn an_interval_longer_than_the_program_is_not_what_it_took() {
+        let mut timeline = Timeline::new(Some(Duration::from_secs(10)));
+        timeline.push(milliseconds(500), (100, 0), 1, 1);
+        assert_eq!(timeline.rates(|point| point.minor_faults), [200.0]);
+        assert!(timeline.is_seen());
+    }
+
+    #[test]
+    fn what_was_over_before_a_look_is_not_seen() {
+        let mut timeline = Timeline::new(None);
+        assert!(!timeline.is_seen());
+        timeline.push(milliseconds(1), (49, 0), 5, 50);
+        assert!(!timeline.is_seen(), "too short for a rate");
+        let mut blind = Timeline::new(None);
+        blind.push(milliseconds(100), (49, 0), 0, 0);
+        assert!(!blind.is_seen(), "without sizes");
+    }
+
+    #[test]
+    fn what_came_after_the_last_look_is_added_to_it() {
+        let mut timeline = Timeline::new(Some(milliseconds(100)));
+        timeline.push(milliseconds(100), (10, 1), 1, 1);
+        timeline.complete((30, 1));
+        timeline.complete((30, 0));
+        assert_eq!((timeline.points[0].minor_faults, timeline.points[0].major_faults), (30, 1));
     }
 
     #[test]

@@ -25,6 +25,6 @@ mod sample;
 pub use html::html;
 pub use json::json;
 pub use markdown::markdown;
-pub use quantity::bytes_text;
+pub use quantity::{bytes_text, with_thousands};
 pub use report::{Entry, Host, Report};
 pub use table::{listing, table};

@@ -21,7 +21,8 @@ use crate::library;
 use crate::output::faults as output;
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, check_writable, is_standard_output, print, shell_text, width_of, write,
+    STANDARD_OUTPUT, check_writable, is_standard_output, print, print_beside, shell_text, tell,
+    width_of, write,
 };
 
 const EXAMPLES: &str = "\
@@ -50,11 +51,12 @@ fails, 126 or 127 if the program cannot be started.";
 #[command(after_help = EXAMPLES)]
 pub struct FaultsArguments {
     /// Watch this running process instead of starting a program
-    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "allocator", "options"])]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "allocator", "options"],
+          allow_negative_numbers = true)]
     pid: Option<i32>,
 
     /// Stop watching the running process after this time, for example 10s
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     duration: Option<Duration>,
 
     /// Run the program on this allocator: glibc, primalloc, jemalloc, ..., or NAME=PATH
@@ -62,11 +64,11 @@ pub struct FaultsArguments {
     allocator: Option<String>,
 
     /// Length of the timeline's intervals, for example 100ms; else as the program's length suits
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     interval: Option<Duration>,
 
     /// Record the address of each Nth fault only, which slows the program down less
-    #[arg(long, value_name = "N", default_value_t = 1,
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     every: u64,
 
@@ -100,14 +102,16 @@ pub struct FaultsArguments {
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// "100ms", "10s", "2m"; a plain number is milliseconds, as in the allocator's options.
+/// "100ms", "10s", "2m". Of a plain number some would say that it is seconds, and the allocator's
+/// options that it is milliseconds.
 fn time(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 = digits.parse().map_err(|_| "not a time such as 100ms or 10s".to_owned())?;
     let factor = match &text[digits.len()..] {
-        "ms" | "" => 0.001,
+        "ms" => 0.001,
         "s" => 1.0,
         "m" | "min" => 60.0,
+        "" => return Err(format!("a unit is missing: {number}ms, {number}s or {number}m")),
         unit => return Err(format!("'{unit}' is no unit of time: ms, s or m")),
     };
     match Duration::try_from_secs_f64(number * factor) {
@@ -139,7 +143,7 @@ fn plan(arguments: &FaultsArguments, target: Target) -> Plan {
 
 fn warn_if_refused(arguments: &FaultsArguments, recorder: &Recorder) {
     if let Some(why) = recorder.unattributed().filter(|_| !arguments.no_perf) {
-        anstream::eprintln!("primalloc: faults are counted but not attributed: {why}");
+        tell(format!("faults are counted but not attributed: {why}"));
     }
 }
 
@@ -147,6 +151,13 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
     let program = Program::resolve(&arguments.command)?;
     let mut command = program.command();
     set_environment(arguments, &program, &mut command)?;
+    let are_heeded = !are_options_for_nobody(arguments);
+    if !are_heeded {
+        tell(
+            "the program runs on the allocator that it has, and only primalloc heeds --option; \
+             --allocator primalloc runs it on that",
+        );
+    }
     let is_quiet = is_standard_output(arguments.json.as_deref());
     if is_quiet {
         let standard_error = std::io::stderr().as_fd().try_clone_to_owned();
@@ -163,7 +174,9 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
     let running = recorder.begin(pid, shell_text(&arguments.command), minor_of(&stamp.usage()))?;
     let outcome: Outcome = supervisor.wait_for_end(&child)?;
     let findings = running.finish(end_of_children(&stamp)?)?;
-
+    if !are_heeded {
+        tell_of_options(arguments)?;
+    }
     report(arguments, &findings, false)?;
     Ok(outcome.imitate())
 }
@@ -175,7 +188,7 @@ fn set_environment(
     command: &mut Command,
 ) -> Result<()> {
     environment::set_options(command, &arguments.preload.options);
-    let Some(name) = &arguments.allocator else { return tell_of_options(arguments) };
+    let Some(name) = &arguments.allocator else { return Ok(()) };
     let selected =
         allocators::select(std::slice::from_ref(name), arguments.preload.library.as_deref())?;
     let [Allocator { library, .. }] = &selected[..] else {
@@ -191,18 +204,19 @@ fn set_environment(
 }
 
 /// Options are primalloc's: one that is preloaded says itself which it can't use.
+fn are_options_for_nobody(arguments: &FaultsArguments) -> bool {
+    let has_options = !arguments.preload.options.is_empty();
+    has_options && arguments.allocator.is_none() && !environment::preloads_primalloc()
+}
+
+/// What primalloc would say of them. It is asked when all has been counted: a process that is
+/// started for it is a child as the program is.
 fn tell_of_options(arguments: &FaultsArguments) -> Result<()> {
     let PreloadArguments { library, options, .. } = &arguments.preload;
-    if options.is_empty() || environment::preloads_primalloc() {
-        return Ok(());
-    }
-    anstream::eprintln!(
-        "primalloc: the program runs on the allocator that it has, and only primalloc heeds \
-         --option; --allocator primalloc runs it on that"
-    );
-    let found = library::find(library.as_deref()).ok();
-    for complaint in found.map_or(Ok(Vec::new()), |path| option_complaints(&path, options))? {
-        anstream::eprintln!("{complaint}");
+    let Ok(found) = library::find(library.as_deref()) else { return Ok(()) };
+    // The program has run: that nothing can be asked is no failure now.
+    for complaint in option_complaints(&found, options).unwrap_or_default() {
+        print_beside(&format!("{complaint}\n"))?;
     }
     Ok(())
 }
@@ -261,7 +275,7 @@ fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> 
         print(&output::text(findings, width))?;
     } else {
         let width = width_of(std::io::stderr().is_terminal());
-        anstream::eprint!("{}", output::text(findings, width));
+        print_beside(&output::text(findings, width))?;
     }
     if let Some(path) = &arguments.json {
         write(path, &output::json(findings))?;
@@ -279,10 +293,10 @@ mod tests {
     #[test]
     fn times_have_units() {
         assert_eq!(time("100ms"), Ok(Duration::from_millis(100)));
-        assert_eq!(time("250"), Ok(Duration::from_millis(250)));
+        assert_eq!(time("10").unwrap_err(), "a unit is missing: 10ms, 10s or 10m");
         assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(time("2m"), Ok(Duration::from_secs(120)));
-        assert!(time("0").unwrap_err().contains("1ms"));
+        assert!(time("0s").unwrap_err().contains("1ms"));
         assert!(time("5h").unwrap_err().contains("no unit"));
         assert!(time("-5s").is_err() && time("fast").is_err() && time("").is_err());
     }

@@ -62,7 +62,10 @@ pub fn html(findings: &Findings) -> Result<String> {
         totals: totals(findings),
         advice: advice(findings),
         remarks: remarks(findings),
-        charts: chart::charts(&findings.timeline)?,
+        charts: match findings.timeline.is_seen() {
+            true => chart::charts(&findings.timeline)?,
+            false => Vec::new(),
+        },
         kinds: kinds(findings),
         sites: findings.sites.iter().map(site).collect(),
         host: Host::of_this_machine(),

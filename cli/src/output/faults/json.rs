@@ -48,7 +48,7 @@ pub fn json(findings: &Findings) -> String {
         processes: findings.processes,
         minor_faults: findings.minor_faults,
         major_faults: findings.major_faults,
-        worst_minor_faults_per_second: findings.worst_rate(),
+        worst_minor_faults_per_second: findings.worst_rate().unwrap_or(0.0),
         peak_resident_bytes: findings.peak_resident_bytes,
         peak_virtual_bytes: findings.peak_virtual_bytes,
         attributed: findings.unattributed.is_none(),

@@ -48,8 +48,8 @@ struct Lane {
 
 /// Faults a second above the sizes, on one axis of time.
 fn picture(timeline: &Timeline, columns: usize) -> String {
-    if timeline.points.is_empty() {
-        return "The program was over before it could be looked at twice.\n".to_owned();
+    if !timeline.is_seen() {
+        return "The program was over before its sizes could be seen.\n".to_owned();
     }
     let rate = |of: fn(&Point) -> u64| resampled(timeline, &timeline.rates(of), columns);
     let size = |of: fn(&Point) -> u64| {
@@ -203,6 +203,20 @@ mod tests {
         glibc does with MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0 in the environment, and then
         never gives any back.
         ");
+    }
+
+    #[test]
+    fn of_a_short_program_nothing_is_made_up() {
+        let mut findings = sample::storm();
+        findings.timeline = Timeline::new(None);
+        (findings.minor_faults, findings.major_faults) = (49, 0);
+        (findings.peak_resident_bytes, findings.peak_virtual_bytes) = (2 << 20, 0);
+        let report = strip_str(&text(&findings, 90)).to_string();
+        assert!(report.contains("\n49 minor faults; 0 major; at most 2.00 MiB resident\n"));
+        assert!(report.contains("before its sizes could be seen"), "{report}");
+        for made_up in ["a second", "virtual", "█"] {
+            assert!(!report.contains(made_up), "{report}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Names and figures that the formats share.
 
-use crate::faults::{Findings, Kind, KindRow, SiteRow};
+use crate::faults::{Findings, Kind, KindRow, SiteRow, minor_faults_text};
 use crate::output::quantity::{bytes_text, with_thousands};
 
 pub fn kind_name(kind: Kind) -> &'static str {
@@ -72,13 +72,13 @@ pub fn caption(findings: &Findings) -> String {
 }
 
 pub fn totals(findings: &Findings) -> String {
+    let mapped = findings.virtual_bytes();
+    let mapped = mapped.map_or_else(String::new, |size| format!(", {} virtual", bytes_text(size)));
     format!(
-        "{} minor faults, {} a second at worst; {} major; at most {} resident, {} virtual",
-        with_thousands(findings.minor_faults),
-        with_thousands(findings.worst_rate().round() as u64),
+        "{}; {} major; at most {} resident{mapped}",
+        minor_faults_text(findings),
         with_thousands(findings.major_faults),
         bytes_text(findings.peak_resident_bytes),
-        bytes_text(findings.peak_virtual_bytes),
     )
 }
 
