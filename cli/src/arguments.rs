@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::environment::Setting;
+use crate::environment::{LIBRARY, Setting};
 use crate::verbs;
 
 const EXAMPLES: &str = "\
@@ -83,7 +83,7 @@ pub struct ProgramArguments {
 #[derive(Args)]
 pub struct PreloadArguments {
     /// Use this libprimalloc.so instead of looking for one
-    #[arg(long, value_name = "PATH", env = "PRIMALLOC_LIBRARY")]
+    #[arg(long, value_name = "PATH", env = LIBRARY)]
     pub library: Option<PathBuf>,
 
     /// Set an option of the allocator; may be given several times

@@ -14,6 +14,17 @@ use crate::allocators::{PRIMALLOC, is_allocator_library, name_of_library};
 pub const LD_PRELOAD: &str = "LD_PRELOAD";
 const OPTIONS: &str = "PRIMALLOC_OPTIONS";
 const ONLY_EXE: &str = "PRIMALLOC_ONLY_EXE";
+/// Names the library where --library does not.
+pub const LIBRARY: &str = "PRIMALLOC_LIBRARY";
+
+/// An empty variable is as good as none, as everywhere; the command line would take it for a path.
+/// To be called before there are threads.
+pub fn forget_empty_library() {
+    if env::var_os(LIBRARY).is_some_and(|path| path.is_empty()) {
+        // SAFETY: no other thread is there to read the environment meanwhile.
+        unsafe { env::remove_var(LIBRARY) };
+    }
+}
 
 /// One option of the allocator, as `--option NAME=VALUE` gives it.
 #[derive(Clone, Debug, PartialEq)]

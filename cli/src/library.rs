@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::allocators::ld_cache;
 
 pub const FILE_NAME: &str = "libprimalloc.so";
+/// All that is there where only programs run and none is linked.
 const SONAME: &str = "libprimalloc.so.0";
 
 /// The library named by the user, else the first one found, as an absolute path.
@@ -16,10 +17,11 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf> {
         Some(path) => named_library(path),
         None => installed_library().with_context(|| {
             let places: Vec<String> =
-                candidates().iter().map(|path| format!("  {}", path.display())).collect();
+                directories().iter().map(|path| format!("  {}", path.display())).collect();
             format!(
                 "{FILE_NAME} is nowhere to be found; name it with --library PATH or in the \
-                 environment variable PRIMALLOC_LIBRARY. Looked at:\n{}\n  the loader's cache",
+                 environment variable PRIMALLOC_LIBRARY. It was looked for, and {SONAME}, \
+                 in:\n{}\n  the loader's cache",
                 places.join("\n")
             )
         }),
@@ -49,15 +51,17 @@ pub fn installed_library() -> Option<PathBuf> {
 }
 
 fn candidates() -> Vec<PathBuf> {
+    let both = |directory: PathBuf| [FILE_NAME, SONAME].map(|name| directory.join(name));
+    directories().into_iter().flat_map(both).collect()
+}
+
+/// The one beside the tool's own comes first.
+fn directories() -> Vec<PathBuf> {
     let beside_the_tool = env::current_exe()
         .and_then(|tool| tool.canonicalize())
         .ok()
         .and_then(|tool| Some(tool.parent()?.parent()?.join("lib")));
-    beside_the_tool
-        .into_iter()
-        .chain(library_directories())
-        .map(|directory| directory.join(FILE_NAME))
-        .collect()
+    beside_the_tool.into_iter().chain(library_directories()).collect()
 }
 
 /// Where libraries lie on a Linux system, the administrator's own first.
@@ -68,4 +72,18 @@ pub fn library_directories() -> Vec<PathBuf> {
         .flat_map(|prefix| [Path::new(prefix).join(&triple), PathBuf::from(prefix)])
         .chain([PathBuf::from("/usr/local/lib64"), PathBuf::from("/usr/lib64")])
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_that_programs_load_is_looked_for_beside_the_one_to_link() {
+        let found = candidates();
+        for directory in library_directories() {
+            let place = |name: &str| found.iter().position(|path| *path == directory.join(name));
+            assert!(place(FILE_NAME).is_some() && place(FILE_NAME) < place(SONAME));
+        }
+    }
 }

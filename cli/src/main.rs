@@ -18,7 +18,7 @@ mod program;
 mod symbols;
 mod verbs;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -33,6 +33,7 @@ const OWN_FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
     take_default_dispositions();
+    environment::forget_empty_library();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(help_or_error) => return show(&help_or_error),
@@ -54,13 +55,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help asked for is no failure; a wrong command line is one of the tool's own.
+/// Help asked for is no failure, if it can be shown; a wrong command line is one of the tool's own.
 fn show(help_or_error: &clap::Error) -> ExitCode {
-    let _ = help_or_error.print();
-    match help_or_error.use_stderr() {
-        true => ExitCode::from(OWN_FAILURE),
-        false => ExitCode::SUCCESS,
+    let shown = help_or_error.print().and_then(|()| io::stdout().flush());
+    match shown {
+        Ok(()) if !help_or_error.use_stderr() => return ExitCode::SUCCESS,
+        Err(error) if !help_or_error.use_stderr() => {
+            verbs::tell(format!("standard output: cannot be written: {error}"));
+        }
+        _ => {}
     }
+    ExitCode::from(OWN_FAILURE)
 }
 
 fn run(arguments: Arguments) -> Result<ExitCode> {

@@ -62,6 +62,24 @@ fn completions_for_three_shells() {
 }
 
 #[test]
+fn a_full_disk_is_one_line() {
+    for arguments in [&["--help"][..], &["--version"], &["completions", "bash"], &["man"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = plain_tool().args(arguments).stdout(full).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {text}");
+        let says = "primalloc: standard output: cannot be written: No space";
+        assert!(text.starts_with(says) && text.lines().count() == 1, "{arguments:?}: {text}");
+    }
+    // Where it cannot be said it is a failure all the same, and no panic.
+    for arguments in [&["faults", "--", "true"][..], &["faults", "--no-such-option"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = plain_tool().args(arguments).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(125), "{arguments:?}");
+    }
+}
+
+#[test]
 fn manual_pages_for_the_tool_and_each_verb() {
     tool().arg("man").assert().success().stdout(contains(".TH primalloc 1"));
     let directory = FILES.join("man");

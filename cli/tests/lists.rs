@@ -26,6 +26,17 @@ fn allocators_are_tried() {
 }
 
 #[test]
+fn an_empty_variable_names_no_library() {
+    for verb in [&["allocators"][..], &["compare", "--with", "glibc", "-n1", "--", "true"]] {
+        tool().env("PRIMALLOC_LIBRARY", "").args(verb).assert().success().stderr("");
+    }
+    let Some(library) = real_library() else { return };
+    let mut named = tool();
+    named.env("PRIMALLOC_LIBRARY", "").args(["run", "--library"]).arg(library);
+    named.args(["--", "true"]).assert().success().stderr("");
+}
+
+#[test]
 fn an_allocator_that_does_not_load_is_told_why() {
     let useless = FILES.join("libuseless.so");
     fs::copy("/etc/passwd", &useless).unwrap();

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::report_files::{print, print_plain};
 use crate::allocators::{self, Allocator};
+use crate::environment::LIBRARY;
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -25,7 +26,7 @@ primalloc compare --with glibc,NAME=PATH -- PROGRAM";
 #[command(after_help = EXAMPLES)]
 pub struct AllocatorsArguments {
     /// Use this libprimalloc.so instead of looking for one
-    #[arg(long, value_name = "PATH", env = "PRIMALLOC_LIBRARY")]
+    #[arg(long, value_name = "PATH", env = LIBRARY)]
     library: Option<PathBuf>,
 
     /// Print JSON

@@ -1,13 +1,13 @@
 //! `primalloc completions`: the shells' completion scripts, made from the command line's own
 //! description.
 
-use std::io;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
+use super::report_files::print_plain;
 use crate::arguments::Arguments;
 
 const EXAMPLES: &str = "\
@@ -25,11 +25,9 @@ pub struct CompletionsArguments {
 }
 
 pub fn run(arguments: &CompletionsArguments) -> Result<ExitCode> {
-    clap_complete::generate(
-        arguments.shell,
-        &mut Arguments::command(),
-        "primalloc",
-        &mut io::stdout(),
-    );
+    // Printed as a whole: what generates it panics where it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Arguments::command(), "primalloc", &mut script);
+    print_plain(&String::from_utf8(script)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,6 @@
 //! `primalloc man`: the manual pages, made from the command line's own description.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
 use clap_mangen::Man;
 
+use super::report_files::print_plain;
 use crate::arguments::Arguments;
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,11 @@ pub fn run(arguments: &ManArguments) -> Result<ExitCode> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
     match &arguments.dir {
-        None => Man::new(command).render(&mut io::stdout())?,
+        None => {
+            let mut page = Vec::new();
+            Man::new(command).render(&mut page)?;
+            print_plain(&String::from_utf8(page)?)?;
+        }
         Some(directory) => {
             fs::create_dir_all(directory)
                 .with_context(|| format!("{}: cannot be created", directory.display()))?;
@@ -37,6 +41,5 @@ pub fn run(arguments: &ManArguments) -> Result<ExitCode> {
                 .with_context(|| format!("{}: cannot be written to", directory.display()))?;
         }
     }
-    io::stdout().flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -40,7 +40,7 @@ const VARIABLE: &str = "PRIMALLOC_PROFILE";
 #[command(after_help = EXAMPLES)]
 pub struct ProfileArguments {
     /// Mean number of bytes between samples, for example 64K; 1 records every call
-    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    #[arg(long, value_name = "SIZE", value_parser = rate, allow_negative_numbers = true)]
     rate: Option<String>,
 
     /// Percent of the time that sampling may take; 1 as a rule, without bound if --rate is given
@@ -62,11 +62,23 @@ pub struct ProfileArguments {
     program: ProgramArguments,
 }
 
-/// "512K", "1M", "4096"; the library understands them as they are.
+/// The library reads so many digits of a size.
+const RATE_DIGITS_MAX: usize = 15;
+
+/// "512K", "64KiB", "1g", "4096"; the library understands them as they are.
 fn rate(text: &str) -> Result<String, String> {
-    let digits = text.strip_suffix(['k', 'K', 'm', 'M']).unwrap_or(text);
-    match digits.parse::<u64>() {
-        Ok(1..=1_000_000_000) => Ok(text.to_owned()),
+    let (digits, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" => Some(1),
+        "k" | "kb" | "kib" => Some(1 << 10),
+        "m" | "mb" | "mib" => Some(1 << 20),
+        "g" | "gb" | "gib" => Some(1 << 30),
+        "t" | "tb" | "tib" => Some(1 << 40),
+        _ => None,
+    };
+    let number = digits.parse::<u64>().ok().filter(|_| digits.len() <= RATE_DIGITS_MAX);
+    match number.zip(factor).and_then(|(number, factor): (u64, u64)| number.checked_mul(factor)) {
+        Some(1..) => Ok(text.to_owned()),
         _ => Err("a number of bytes such as 512K is needed".to_owned()),
     }
 }
@@ -236,7 +248,12 @@ mod tests {
 
     #[test]
     fn rates_are_sizes() {
-        assert!(rate("512K").is_ok() && rate("1").is_ok() && rate("4M").is_ok());
+        for right in ["512K", "1", "4M", "1G", "64KiB", "2T", "3gb", "999999999M"] {
+            assert!(rate(right).is_ok(), "{right}");
+        }
+        for wrong in ["+5", "-1", "0K", "1.5M", "K", "5P", "5Ki", "1000000000000000", "99999999T"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
         assert!(budget("0.05").is_ok() && budget("100").is_ok() && budget("0").is_ok());
         for wrong in ["101", "-1", "1e1", "0.00001", "inf", "", ".", "5%"] {
             assert!(budget(wrong).is_err(), "{wrong}");

@@ -47,13 +47,23 @@ fn table(listing: &Listing) -> String {
         let records = listing.processes.iter().map(record).collect();
         output::listing(&header, &[0, 3], records)
     };
-    let note = match listing.unreadable {
-        0 => return text,
-        1 => "1 process of another user cannot be read.".to_owned(),
-        several => format!("{several} processes of other users cannot be read."),
-    };
-    let advice = if getuid().is_root() { "" } else { " Root can read them all." };
-    text + &format!("{}\n", format!("{note}{advice}").dimmed())
+    match unreadable_text(listing.unreadable, getuid().is_root()) {
+        Some(note) => text + &format!("{}\n", note.dimmed()),
+        None => text,
+    }
+}
+
+/// What root cannot read is not another user's, but kept from root as well.
+fn unreadable_text(count: usize, is_root: bool) -> Option<String> {
+    Some(match (count, is_root) {
+        (0, _) => return None,
+        (1, true) => "1 process cannot be read.".to_owned(),
+        (several, true) => format!("{several} processes cannot be read."),
+        (1, false) => "1 process of another user cannot be read. Root may.".to_owned(),
+        (several, false) => {
+            format!("{several} processes of other users cannot be read. Root may.")
+        }
+    })
 }
 
 fn record(process: &RunningProcess) -> Vec<String> {
@@ -72,4 +82,18 @@ fn record(process: &RunningProcess) -> Vec<String> {
         process.version.clone().unwrap_or_else(|| "?".to_owned()),
         path.unwrap_or_default() + &mark,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_others_but_for_root() {
+        assert_eq!(unreadable_text(0, false), None);
+        assert_eq!(unreadable_text(1, true).unwrap(), "1 process cannot be read.");
+        assert_eq!(unreadable_text(12, true).unwrap(), "12 processes cannot be read.");
+        assert!(unreadable_text(1, false).unwrap().starts_with("1 process of another user cannot"));
+        assert!(unreadable_text(12, false).unwrap().ends_with("cannot be read. Root may."));
+    }
 }
