@@ -369,9 +369,14 @@ PRIM_COLD bool thread_cache_exchange_mark(unsigned mark, bool value) {
 }
 
 /* The thread exits. Destructors of other keys may still allocate and free: they find no cache
- * and work with the slabs directly, so nothing is left behind whatever the order. */
+ * and work with the slabs directly, so nothing is left behind whatever the order. The key's value
+ * is not asked: a second libc, in its own namespace, has keys of the same numbers and places. */
 static PRIM_COLD void end_thread(void *value) {
-    struct thread_cache *cache = value;
+    struct thread_cache *cache = own_cache;
+    (void)value;
+    if (!has_cache()) {
+        return;
+    }
     thread_cache_nest();
     own_cache = EXITED;
     thread_cache_flush(cache);

@@ -204,3 +204,10 @@ def test_t13_only_exe(harness, fixtures, library):
     assert result.stdout == b"preloaded\nworks\n"
     result = harness.run_preloaded(["env", program], changes={"PRIMALLOC_ONLY_EXE": "1"})
     assert b"preloaded" not in result.stdout
+
+
+def test_keys_of_another_namespace(harness, fixtures):
+    """Its libc counts keys from 0 as well, and a thread has one place for both."""
+    plugin = fixtures("two_namespaces.c", "-shared", "-DLIBRARY", output="libkeys.so")
+    program = fixtures("two_namespaces.c")
+    assert harness.run_preloaded([program, str(plugin)]).stdout == b"ended\n"
