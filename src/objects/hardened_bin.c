@@ -113,7 +113,9 @@ bool hardened_bin_refill(struct hardened_cache *own, unsigned object_class) {
         return false;
     }
     empty->count = 0;
-    struct magazine *full = hardened_depot_take(object_class, bin->spare);
+    struct magazine *spare = bin->spare; /* a full one, if the thread has only freed so far */
+    struct magazine *full =
+        spare && spare->count ? spare : hardened_depot_take(object_class, spare);
     if (full) {
         bin->spare = empty;
     } else {

@@ -116,6 +116,40 @@ static void test_exchange(void **state) {
     assert_true(unit_slices_in_use() < others + 20);
 }
 
+/* A thread that has only freed so far takes its first block from what it has freed. */
+static void test_first_block_after_frees(void **state) {
+    (void)state;
+    static uint64_t *blocks[100 * COUNT];
+    struct hardened_cache *other = own;
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        blocks[i] = take(CLASS);
+        *blocks[i] = 0;
+    }
+    own = hardened_bins_make(thread_cache_own());
+    assert_non_null(own);
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        give(CLASS, blocks[i]);
+        bool takes = i % (COUNT / 2) == COUNT / 2 - 1;
+        blocks[i] = takes ? take(CLASS) : NULL;
+        if (takes) {
+            assert_int_equal(*blocks[i], 0);
+            *blocks[i] = i; /* no other has it */
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        if (blocks[i]) {
+            assert_int_equal(*blocks[i], i);
+            *blocks[i] = 0;
+            give(CLASS, blocks[i]);
+        }
+    }
+    hardened_bin_flush(own, CLASS);
+    own = other;
+    thread_cache_own()->hardened = own;
+    hardened_bin_flush(own, CLASS);
+    hardened_slab_trim();
+}
+
 enum { PROCESSORS = 64, EACH = 4 };
 
 static size_t slices_more;
@@ -183,8 +217,8 @@ int main(void) {
     heap_ensure();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_block_twice), cmocka_unit_test(test_quarantine),
-        cmocka_unit_test(test_exchange),       cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_guards),
+        cmocka_unit_test(test_exchange),       cmocka_unit_test(test_first_block_after_frees),
+        cmocka_unit_test(test_shards),         cmocka_unit_test(test_guards),
     };
     return cmocka_run_group_tests_name("hardened_bin", tests, setup, NULL);
 }
