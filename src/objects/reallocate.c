@@ -133,8 +133,11 @@ static void *reallocate_large(void *block, size_t size) {
     if (old_size - size < SLICE_SIZE) {
         return block; /* as many slices as before */
     }
+    void *target;
     thread_cache_nest();
-    void *target = resize_or_move(span, size);
+    do {
+        target = resize_or_move(span, size);
+    } while (PRIM_UNLIKELY(!target) && size > old_size && make_room());
     thread_cache_leave();
     if (!target && size <= old_size) {
         return move_block(block, old_size, size);

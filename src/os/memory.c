@@ -179,13 +179,29 @@ bool memory_is_pinned(void *address) {
     return !advise(address, memory_page_size(), MADV_COLD);
 }
 
+static bool remap(void *from, void *to, size_t size, int flags) {
+    return syscall(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | flags, to) ==
+           (long)to;
+}
+
+/* The kernel unmaps the target first, and leaves a hole where it then refuses: before 6.17 for a
+ * source of two mappings, which the program may have made, and beyond a limit that was lowered. */
 bool memory_move(void *from, void *to, size_t size) {
+    void *filler = memory_map(size);
+    if (!filler) {
+        return false;
+    }
     int saved_errno = errno;
-    void *result = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+    bool is_moved = remap(from, to, size, MREMAP_DONTUNMAP);
+    if (is_moved) {
+        memory_unmap(filler, size);
+        add_relaxed(&memory_counts.moved_bytes, size);
+    } else {
+        remap(filler, to, size, 0);
+    }
     errno = saved_errno;
     add_relaxed(&memory_counts.move_calls, 1);
-    add_relaxed(&memory_counts.moved_bytes, result == to ? size : 0);
-    return result == to;
+    return is_moved;
 }
 
 bool memory_dump(void *address, size_t size, bool wanted) {

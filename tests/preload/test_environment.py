@@ -122,6 +122,23 @@ def test_strange_options_are_survived(harness, fixtures, each_library):
     assert harness.run([program], environment=environment).stdout == EXERCISED
 
 
+def test_blocks_grow_under_a_limit_that_was_lowered(harness):
+    """Below what is in use the kernel moves no pages, and no new address space is to be had."""
+    script = """
+import resource
+big = [bytearray(64 << 20)]
+growing = bytearray(8 << 20)
+behind = bytearray(1 << 20)
+big = None
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+for number in range(60):
+    growing.extend(bytes([number]) * (1 << 20))
+print(len(growing) >> 20, growing[8 << 20], growing[-1], behind[-1])
+"""
+    changes = {"PYTHONMALLOC": "malloc"}
+    assert harness.run_preloaded([PYTHON, "-c", script], changes=changes).stdout == b"68 0 59 0\n"
+
+
 def test_a_line_of_statistics_that_cannot_be_written(harness):
     result = harness.run_preloaded(["true"], changes={"PRIMALLOC_STATS_OUTPUT": "/no/such/file"})
     assert result.stderr == b"primalloc: cannot write /no/such/file\n"

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "unit/unit.h"
@@ -147,6 +148,41 @@ static void test_move(void **state) {
     }
 }
 
+/* Beyond a limit that was lowered the kernel refuses, and has unmapped the target by then. */
+static void test_refused_move(void **state) {
+    (void)state;
+    size_t size = 8 * memory_page_size();
+    char *from = map_filled(size, 'f');
+    char *to = map_filled(size, 't');
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
+    struct rlimit low = {mapped_bytes() / 2, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+    bool is_moved = memory_move(from, to, size);
+    assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+    if (!is_moved) {                                       /* qemu has limits of its own */
+        assert_int_equal(memory_resident(to, size), size); /* looked at before it is touched */
+        assert_true(is_filled(from, size, 'f'));
+        assert_true(is_filled(to, size, 't'));
+    }
+    memory_unmap(from, size);
+    memory_unmap(to, size);
+}
+
+/* So it does, before 6.17, where the source is two mappings. */
+static void test_move_of_two_mappings(void **state) {
+    (void)state;
+    size_t size = 8 * memory_page_size();
+    char *from = map_filled(size, 'f');
+    char *to = map_filled(size, 't');
+    (void)memory_dump(from, size / 2, false);
+    bool is_moved = memory_move(from, to, size);
+    memset(to, 'n', size); /* it is there, and what it holds is nobody's where it was refused */
+    assert_true(is_filled(from, size, is_moved ? 0 : 'f'));
+    memory_unmap(from, size);
+    memory_unmap(to, size);
+}
+
 static char *reservation;
 
 static void write_to_reservation(void) {
@@ -201,6 +237,8 @@ int main(void) {
         cmocka_unit_test(test_resident),
         cmocka_unit_test(test_purge_of_locked_pages),
         cmocka_unit_test(test_move),
+        cmocka_unit_test(test_refused_move),
+        cmocka_unit_test(test_move_of_two_mappings),
         cmocka_unit_test(test_reserve_and_commit),
         cmocka_unit_test(test_hints),
     };
