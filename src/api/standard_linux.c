@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "objects/maintenance.h"
 #include "os/confined.h"
 #include "os/process.h"
 
@@ -20,6 +21,7 @@ int linux_prctl(int option, unsigned long second, unsigned long third, unsigned 
     bool confines = option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP;
     if (confines && !is_confined() && process_is_home()) {
         confined_begin();
+        maintenance_end(); /* what a thread calls when it ends may be forbidden soon */
     }
     return (int)syscall(SYS_prctl, option, second, third, fourth, fifth);
 }

@@ -18,13 +18,19 @@ enum {
     QUIET_WINDOWS = 2,  /* without anything to return, before we leave */
     WINDOW_MIN_MS = 20, /* however short the purge delay */
     LOOK_SETS = 12,     /* of slabs, counted by one look */
+    END_MS = 1000,      /* waited for the thread's end at most: it may be held up by a handler */
 };
 
 #define CANNOT_START SIZE_MAX
+#define STARTING (-1)
 
 _Atomic size_t maintenance_threshold = CANNOT_START; /* (atomic: threshold) */
 
 static _Atomic uint32_t must_leave; /* (atomic: hint) a futex, too */
+
+/* (atomic: hint) The thread's number, also when it has ended; 0: there was none; STARTING: it is
+ * not known yet. */
+static _Atomic int number;
 
 static size_t returnable_bytes(void) {
     return purge_returnable_bytes() + slab_returnable_bytes();
@@ -103,6 +109,7 @@ static size_t work(void) {
 /* The body of the thread. Who frees much just before the threshold is back finds no thread to
  * start: so we look once more ourselves. */
 static void maintain(void) {
+    store_relaxed(&number, thread_number());
     thread_cache_refuse();
     thread_name("primalloc");
     purge_open_window();
@@ -146,7 +153,9 @@ void maintenance_start(const void *caller, bool is_large) {
         return;
     }
     store_relaxed(&must_leave, 0);
+    store_relaxed(&number, STARTING);
     if (!thread_start(maintain)) { /* no thread to be had: not to be tried at every turn */
+        store_relaxed(&number, 0);
         store_relaxed(&maintenance_threshold, returnable_bytes() + MAINTENANCE_MIN);
     }
 }
@@ -163,7 +172,20 @@ void maintenance_leave(void) {
     }
 }
 
+bool maintenance_end(void) {
+    maintenance_leave();
+    for (unsigned i = 0; i < END_MS; i++) {
+        int thread = load_relaxed(&number);
+        if (thread != STARTING && !thread_is_there(thread)) {
+            return true;
+        }
+        thread_sleep(&must_leave, 1, 1);
+    }
+    return false;
+}
+
 void maintenance_fork_child(void) {
+    store_relaxed(&number, 0);
     if (process_has_home()) {
         maintenance_note_main();
     }

@@ -42,6 +42,9 @@ void maintenance_note_main(void);
 /* The last thread that had a cache ends: so does ours, lest it keep the process alive. */
 void maintenance_leave(void);
 
+/* The same, and waits until there is none, which is true within a second, or until then. */
+bool maintenance_end(void);
+
 void maintenance_fork_child(void);
 
 #endif

@@ -87,7 +87,7 @@ static void give_idle(struct thread_cache *cache) {
 /* What the program frees when it is asked to, and what is idle, go back first. Where a limit on
  * address space is to blame, giving up the address map makes room once: frees then take the slow
  * door, but allocation goes on. Only a thread that has a cache can know that it is the only one,
- * so it makes sure of its own first. */
+ * so it makes sure of its own first; our own thread has none, and must not run at that moment. */
 PRIM_COLD bool make_room(void) {
     struct thread_cache *cache = thread_cache_own();
     size_t before = page_heap_free_bytes();
@@ -95,7 +95,7 @@ PRIM_COLD bool make_room(void) {
     give_idle(cache);
     hardened_trim();
     return has_freed || page_heap_free_bytes() > before ||
-           (cache && thread_cache_is_only() && address_map_abandon());
+           (cache && thread_cache_is_only() && maintenance_end() && address_map_abandon());
 }
 
 /* For a large block of clean pages. Where such make the heap grow, bins may have been filled in

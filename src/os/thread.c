@@ -78,6 +78,17 @@ void thread_name_get(char name[THREAD_NAME_SIZE]) {
     errno = saved_errno;
 }
 
+int thread_number(void) {
+    return (int)syscall(SYS_gettid);
+}
+
+bool thread_is_there(int number) {
+    int saved_errno = errno;
+    bool is_there = number && syscall(SYS_tgkill, getpid(), number, 0) == 0;
+    errno = saved_errno;
+    return is_there;
+}
+
 void thread_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ms) {
     struct timespec duration = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
     int saved_errno = errno;

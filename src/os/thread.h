@@ -31,6 +31,10 @@ PRIM_INLINE uintptr_t thread_mark(void) {
 #endif
 }
 
+/* The calling thread's number, and whether a thread of this process has such a one. */
+int thread_number(void);
+bool thread_is_there(int number);
+
 /* Sleeps for so many milliseconds, or until somebody changes the word from value and wakes it, or
  * for no reason at all. */
 void thread_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ms);

@@ -51,6 +51,13 @@ def test_t20_checked_library(preload, fixtures, call_numbers, each_library):
     assert result.stdout == DONE
 
 
+def test_t20_a_filter_for_all_threads(preload, fixtures, call_numbers, each_library):
+    """Ours, which gave back what was just freed, has ended when the filter comes."""
+    result = preload(each_library, fixtures("confined.c"), "few", "all",
+                     *call_numbers(*MALLOC_CALLS))
+    assert result.stdout == DONE
+
+
 def test_t20_linked_statically(harness, fixtures, call_numbers, archive):
     program = fixtures("confined.c", "-static", "-Wl,--whole-archive", str(archive),
                        "-Wl,--no-whole-archive", output="confined_static")
