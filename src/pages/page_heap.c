@@ -213,6 +213,9 @@ static struct growth map_more(size_t slice_count) {
 
 /* Adds at least slice_count contiguous CLEAN slices to the heap: the extent that they are in. */
 static PRIM_COLD struct span *extend_heap(size_t slice_count) {
+    if (slice_count + load_relaxed(&page_heap.mapped_slices) > UINT32_MAX / 2) {
+        return NULL; /* a span counts its slices in 32 bits, and all of them may be joined */
+    }
     struct growth growth = map_more(slice_count);
     if (!growth.start) {
         return NULL;

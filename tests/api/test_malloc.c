@@ -201,6 +201,16 @@ static void test_very_large_blocks(void **state) {
     free(block);
 }
 
+/* More than a span can count, where the kernel gives any address space for nothing. */
+static void test_blocks_beyond_all_memory(void **state) {
+    (void)state;
+    for (size_t size = (size_t)16 << 40; size <= (size_t)112 << 40; size += (size_t)16 << 40) {
+        void *block = opaque(malloc(size));
+        assert_true(block == NULL || malloc_usable_size(block) >= size);
+        free(block);
+    }
+}
+
 static void test_freed_large_memory_is_reused_or_returned(void **state) {
     (void)state;
     if (has_shadow_memory()) {
@@ -230,6 +240,7 @@ int main(void) {
         cmocka_unit_test(test_t32_alignment_of_every_size),
         cmocka_unit_test(test_blocks_do_not_overlap),
         cmocka_unit_test(test_very_large_blocks),
+        cmocka_unit_test(test_blocks_beyond_all_memory),
         cmocka_unit_test(test_freed_large_memory_is_reused_or_returned),
     };
     return cmocka_run_group_tests_name("malloc and calloc", tests, NULL, NULL);
