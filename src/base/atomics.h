@@ -14,6 +14,8 @@
 #define store_release(target, value) atomic_store_explicit((target), (value), memory_order_release)
 #define add_relaxed(target, value) \
     atomic_fetch_add_explicit((target), (value), memory_order_relaxed)
+#define add_release(target, value) \
+    atomic_fetch_add_explicit((target), (value), memory_order_release)
 #define subtract_relaxed(target, value) \
     atomic_fetch_sub_explicit((target), (value), memory_order_relaxed)
 #define or_relaxed(target, value) atomic_fetch_or_explicit((target), (value), memory_order_relaxed)

@@ -305,8 +305,8 @@ static void sum_up_users(void) {
 static PRIM_COLD void change(struct sampler_user *user, size_t interval) {
     store_relaxed(&user->interval, interval);
     sum_up_users();
-    if (add_relaxed(&sampler_round, 2) == 0) {
-        add_relaxed(&sampler_round, 1);
+    if (add_release(&sampler_round, 2) == 0) { /* order pair: sampler */
+        add_release(&sampler_round, 1);        /* order pair: sampler */
         store_relaxed(&sampler_size_min, 0);
     }
     thread_cache_poke();

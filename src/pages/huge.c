@@ -155,9 +155,9 @@ static PRIM_NOINLINE bool may_ask_for_slabs(void) {
 /* Of slabs the next range, if all of it is there, is asked for before anybody has a part of it:
  * another thread would put small pages into it meanwhile. */
 static void ask_for_next(uintptr_t start, uintptr_t clean_end) {
-    if (start + HUGE_SIZE <= clean_end && load_relaxed(&of_small.is_wanted) &&
-        load_relaxed(&pause_left) == 0 && !is_probe(load_relaxed(&of_small.count)) &&
-        may_ask_for_slabs()) {
+    if (start + HUGE_SIZE <= clean_end && !span_has_mark(start, MARK_ASKED) &&
+        load_relaxed(&of_small.is_wanted) && load_relaxed(&pause_left) == 0 &&
+        !is_probe(load_relaxed(&of_small.count)) && may_ask_for_slabs()) {
         ask_for(start, start + HUGE_SIZE);
     }
 }
