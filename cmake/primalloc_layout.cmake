@@ -21,7 +21,7 @@ set(near_cold objects/size_table objects/slab objects/slab_set objects/thread_ca
 # What stands behind it: all that is left of these, cold or not.
 set(late objects/watcher pages/purge pages/sparse objects/double_free objects/slow_door objects/reallocate objects/large
     objects/large_guard objects/maintenance objects/slab_pages pages/recycle pages/returned os/cgroup os/thread
-    api/standard_cxx api/standard_glibc api/standard_linux)
+    api/fork api/standard_cxx api/standard_fork api/standard_glibc api/standard_linux)
 
 set(text "*crt*.o(.text) *libgcc.a:*(.text) *pthread_atfork.o*(.text)\n    *(.text.startup .text.exit)")
 foreach(file ${near_cold})

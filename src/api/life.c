@@ -1,8 +1,8 @@
 /* life.c - the library's part in the life of a process: start, fork and exit. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/fork.h"
 #include "api/watched.h"
 #include "base/print.h"
 #include "objects/heap.h"
@@ -52,7 +52,7 @@ static void greet(void) {
 __attribute__((constructor(101))) static void start(void) {
     heap_ensure();
     loader_note_libraries();
-    pthread_atfork(heap_fork_prepare, heap_fork_parent, heap_fork_child);
+    fork_register();
     if (!heap_read_options()) {
         return; /* a set-user-ID program: its environment is not to be trusted */
     }

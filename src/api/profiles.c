@@ -3,7 +3,6 @@
 #include "watch/profile.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/print.h"
@@ -41,7 +40,6 @@ static PRIM_COLD void begin_from_environment(void) {
 
 /* Behind the library's own start, and before its end. */
 __attribute__((constructor(102))) static void start(void) {
-    pthread_atfork(profile_fork_prepare, profile_fork_parent, profile_fork_child);
     if (heap_read_options() && (options.profile || options.leak_check)) {
         begin_from_environment();
     }

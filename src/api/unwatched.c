@@ -44,6 +44,18 @@ void watched_start(void) {
     tell(options.stats_output, "PRIMALLOC_STATS_OUTPUT");
 }
 
+void watched_fork_prepare(bool with_locks) {
+    (void)with_locks;
+}
+
+void watched_fork_parent(bool with_locks) {
+    (void)with_locks;
+}
+
+void watched_fork_child(bool with_locks) {
+    (void)with_locks;
+}
+
 const void *watched_place(const void *block) {
     return block;
 }

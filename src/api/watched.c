@@ -1,14 +1,14 @@
 /* watched.c - see watched.h: the observers that the options ask for begin and end here. */
 #include "api/watched.h"
 
-#include <pthread.h>
-
 #include "objects/watcher.h"
+#include "os/lock.h"
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/options.h"
 #include "watch/check.h"
 #include "watch/guarded.h"
+#include "watch/profile.h"
 #include "watch/snapshot.h"
 
 void watchers_begin(void) {
@@ -18,9 +18,30 @@ void watchers_begin(void) {
 void watched_start(void) {
     if (options.check) {
         check_prepare();
-        pthread_atfork(check_fork_prepare, check_fork_parent, check_fork_child);
     }
     guarded_start();
+}
+
+void watched_fork_prepare(bool with_locks) {
+    if (with_locks) {
+        lock_acquire_unranked(&profile_lock);
+        lock_acquire_unranked(&checks_lock);
+    }
+}
+
+void watched_fork_parent(bool with_locks) {
+    if (with_locks) {
+        lock_release_unranked(&checks_lock);
+        lock_release_unranked(&profile_lock);
+    }
+}
+
+void watched_fork_child(bool with_locks) {
+    if (with_locks) {
+        lock_reset(&checks_lock);
+        lock_reset(&profile_lock);
+    }
+    profile_begin_child();
 }
 
 const void *watched_place(const void *block) {
@@ -41,13 +62,6 @@ void watched_end_heap(struct arena *arena) {
     }
 }
 
-static void write_error_of(const char *path) {
-    char line[1200];
-    struct print out = print_to(line, sizeof line);
-    print_format(&out, "primalloc: cannot write %s\n", path);
-    process_write_error(line, out.length);
-}
-
 void watched_finish(void) {
     check_finish();
     if (options.stats_output) {
@@ -55,7 +69,7 @@ void watched_finish(void) {
         struct print out = print_to(line, sizeof line);
         snapshot_print_calls(&out);
         if (!process_append_to_file(options.stats_output, line, out.length)) {
-            write_error_of(options.stats_output);
+            process_complain("cannot write ", options.stats_output);
         }
     }
     if (option_now(show_stats)) {

@@ -12,6 +12,11 @@
 void watched_start(void);
 void watched_finish(void);
 
+/* Around fork, outside of the heap's own part. */
+void watched_fork_prepare(bool with_locks);
+void watched_fork_parent(bool with_locks);
+void watched_fork_child(bool with_locks);
+
 /* First-class heaps under checks: where the allocator's block begins that holds the program's; the
  * latter instead of the former; the heap is about to end. */
 const void *watched_place(const void *block);

@@ -10,7 +10,6 @@
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
 #include "objects/watcher.h"
-#include "os/alone.h"
 #include "os/confined.h"
 #include "os/lock.h"
 #include "os/process.h"
@@ -59,10 +58,6 @@ void heap_initialise(void) {
     thread_cache_leave();
 }
 
-/* Whether the process had other threads when fork began: else nobody can hold a lock, and the pages
- * that locks lie in need not be written, which costs parent and child a copy of each. */
-static _Atomic bool is_held; /* (atomic: hint) of several forks at once all say the same */
-
 static void hold_all(void) {
     purge_fork_prepare();
     lock_acquire_unranked(&heap_lock);
@@ -102,31 +97,27 @@ static void reset_all(void) {
     purge_fork_child();
 }
 
-void heap_fork_prepare(void) {
-    thread_cache_nest();
-    store_relaxed(&is_held, !process_is_alone());
-    if (load_relaxed(&is_held)) {
+void heap_fork_prepare(bool with_locks) {
+    if (with_locks) {
         hold_all();
     }
 }
 
-void heap_fork_parent(void) {
-    if (load_relaxed(&is_held)) {
+void heap_fork_parent(bool with_locks) {
+    if (with_locks) {
         release_all();
     }
     if (sampler_was_started()) {
         thread_sampler_fork_parent();
     }
-    thread_cache_leave();
 }
 
-void heap_fork_child(void) {
-    if (load_relaxed(&is_held)) {
+void heap_fork_child(bool with_locks) {
+    if (with_locks) {
         reset_all();
     }
     if (sampler_was_started()) {
         thread_sampler_fork_child(thread_cache_own());
     }
     maintenance_fork_child();
-    thread_cache_leave();
 }

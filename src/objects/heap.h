@@ -23,8 +23,10 @@ bool heap_read_options(void);
  * overflow of a bin. */
 void heap_apply_options(void);
 
-void heap_fork_prepare(void);
-void heap_fork_parent(void);
-void heap_fork_child(void);
+/* Around fork, inside thread_cache_nest(): with all locks, or without where no other thread can
+ * hold one. */
+void heap_fork_prepare(bool with_locks);
+void heap_fork_parent(bool with_locks);
+void heap_fork_child(bool with_locks);
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "base/print.h"
 #include "os/confined.h"
 
 static _Atomic(process_output *) output_function; /* (atomic: output) NULL: standard error */
@@ -65,6 +66,16 @@ void process_write_error(const char *text, size_t length) {
     long written = syscall(SYS_write, STDERR_FILENO, text, length); /* no cancellation point */
     (void)written; /* a closed standard error is the user's choice */
     errno = saved_errno;
+}
+
+PRIM_COLD void process_complain(const char *what, const char *path) {
+    char line[1200];
+    struct print out = print_to(line, sizeof line);
+    print_text(&out, "primalloc: ");
+    print_text(&out, what);
+    print_text(&out, path);
+    print_text(&out, "\n");
+    process_write_error(line, out.length);
 }
 
 void process_set_output(process_output *output, void *context) {

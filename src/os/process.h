@@ -20,15 +20,19 @@ bool process_is_stack(uintptr_t address);
  * next would have its number. */
 void process_note_error_output(void);
 
-/* Writes the whole text to standard error, or appends it to a file, in one system call. */
+/* Writes the whole text to standard error in one system call. */
 void process_write_error(const char *text, size_t length);
-/* The same to standard error, or to whom the program has named: for text that no lock of ours is
+
+/* The line "primalloc: WHATPATH" on standard error. */
+void process_complain(const char *what, const char *path);
+
+/* Text to standard error, or to whom the program has named: for text that no lock of ours is
  * held for. Whoever sets a function does so before other threads print. */
 typedef void process_output(const char *text, size_t length, void *context);
 void process_set_output(process_output *output, void *context);
 void process_write_output(const char *text, size_t length);
 
-/* False if it cannot be written. */
+/* Appends it in one system call; false if it cannot be written. */
 bool process_append_to_file(const char *path, const char *text, size_t length);
 
 unsigned process_id(void);

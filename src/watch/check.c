@@ -24,7 +24,7 @@ enum {
     REPORTS_MAX = 100,
 };
 
-static struct lock checks_lock;
+struct lock checks_lock;
 
 static _Atomic uint64_t fault_count;                  /* (atomic: counter) */
 static _Atomic bool is_prepared;                      /* (atomic: hint) stacks can be captured */
@@ -480,16 +480,4 @@ PRIM_STARTUP void check_finish(void) {
     if (level() != CHECK_OFF) {
         check_all("found at exit");
     }
-}
-
-void check_fork_prepare(void) {
-    lock_acquire_unranked(&checks_lock);
-}
-
-void check_fork_parent(void) {
-    lock_release_unranked(&checks_lock);
-}
-
-void check_fork_child(void) {
-    lock_reset(&checks_lock);
 }

@@ -70,8 +70,6 @@ void check_report(const struct check_finding *finding, const char *occasion);
 
 void check_capture(struct check_stack *stack, const void *caller);
 
-void check_fork_prepare(void);
-void check_fork_parent(void);
-void check_fork_child(void);
+extern PRIM_HIDDEN struct lock checks_lock; /* here for fork alone */
 
 #endif

@@ -52,17 +52,6 @@ static void pass_over(struct leak_graph *graph) {
     }
 }
 
-static void complain(const char *what, const char *path) {
-    char line[1200];
-    struct print out = print_to(line, sizeof line);
-    print_text(&out, "primalloc: leak check: cannot ");
-    print_text(&out, what);
-    print_text(&out, " ");
-    print_text(&out, path);
-    print_text(&out, "\n");
-    process_write_error(line, out.length);
-}
-
 /* Each check of a process writes its file anew; that of another process stays. */
 static bool write_report(const struct leak_report *report) {
     static _Atomic unsigned writer; /* (atomic: hint) the process that wrote the file */
@@ -72,7 +61,7 @@ static bool write_report(const struct leak_report *report) {
     if (is_written) {
         store_relaxed(&writer, process_id());
     } else {
-        complain("write", path);
+        process_complain("leak check: cannot write ", path);
     }
     return is_written;
 }
@@ -81,7 +70,7 @@ static int64_t tell(struct leak_graph *graph, bool are_threads_missed) {
     struct leak_report report;
     pass_over(graph);
     if (options.leak_suppress && !leak_suppress(graph, options.leak_suppress)) {
-        complain("read", options.leak_suppress);
+        process_complain("leak check: cannot read ", options.leak_suppress);
     }
     leak_graph_divide(graph);
     if (!leak_report_make(&report, graph)) {

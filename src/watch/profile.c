@@ -9,7 +9,6 @@
 #include "objects/sampler.h"
 #include "objects/tag.h"
 #include "objects/thread_cache.h"
-#include "os/alone.h"
 #include "os/lock.h"
 #include "os/machine.h"
 #include "os/process.h"
@@ -21,7 +20,7 @@
 
 enum { TICKS_BETWEEN_LOOKS = 1 << 24, NUMBER_DIGITS = 4 };
 
-static struct lock profile_lock;         /* (lock: PROFILE) */
+struct lock profile_lock;
 static struct heap_profile profile;      /* (lock: PROFILE) */
 static struct profile_settings settings; /* (lock: PROFILE) of the profile */
 static _Atomic bool is_known;            /* (atomic: hint) there was a start */
@@ -84,15 +83,6 @@ static void name_file(char path[OUTPUT_PATH_SIZE], const char *given, bool is_sh
     path[out.length] = '\0';
 }
 
-static void complain(const char *path) {
-    char line[OUTPUT_PATH_SIZE + 64];
-    struct print out = print_to(line, sizeof line);
-    print_text(&out, "primalloc: cannot write the profile ");
-    print_text(&out, path);
-    print_text(&out, "\n");
-    process_write_error(line, out.length);
-}
-
 /* Under the lock. */
 static PRIM_COLD bool write_file(const char *path, enum profile_event event) {
     char name[OUTPUT_PATH_SIZE];
@@ -111,7 +101,7 @@ static PRIM_COLD bool write_file(const char *path, enum profile_event event) {
     file_number++;
     heap_profile_mark(&profile);
     if (!is_done) {
-        complain(path);
+        process_complain("cannot write the profile ", path);
     }
     return is_done;
 }
@@ -291,26 +281,7 @@ PRIM_STARTUP void profile_exit(void) {
     }
 }
 
-/* As in heap.c: nobody else can hold the lock of a process with one thread. */
-static _Atomic bool is_held; /* (atomic: hint) of several forks at once all say the same */
-
-PRIM_STARTUP void profile_fork_prepare(void) {
-    store_relaxed(&is_held, !process_is_alone());
-    if (load_relaxed(&is_held)) {
-        lock_acquire_unranked(&profile_lock);
-    }
-}
-
-PRIM_STARTUP void profile_fork_parent(void) {
-    if (load_relaxed(&is_held)) {
-        lock_release_unranked(&profile_lock);
-    }
-}
-
-PRIM_STARTUP void profile_fork_child(void) {
-    if (load_relaxed(&is_held)) {
-        lock_reset(&profile_lock);
-    }
+void profile_begin_child(void) {
     if (load_relaxed(&is_known)) {
         store_relaxed(&is_file_wanted, false);
         file_number = 0;

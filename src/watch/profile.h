@@ -47,8 +47,9 @@ void profile_name_leaks(char path[OUTPUT_PATH_SIZE], const char *given, bool is_
 /* At the end of the process. */
 void profile_exit(void);
 
-void profile_fork_prepare(void);
-void profile_fork_parent(void);
-void profile_fork_child(void);
+extern PRIM_HIDDEN struct lock profile_lock; /* here for fork alone */
+
+/* In a forked child, which goes on in a file of its own. */
+void profile_begin_child(void);
 
 #endif

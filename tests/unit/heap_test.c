@@ -46,39 +46,32 @@ static void use_heap(unsigned number) {
 /* The three calls as fork makes them among threads: all locks held, all free again. */
 static void test_locks_around_fork(void **state) {
     (void)state;
-    const char *flag = alone_flag;
-    alone_learn(NULL);
     release(allocate(100));
-    heap_fork_prepare();
+    heap_fork_prepare(true);
     assert_false(lock_try_acquire_unranked(&page_heap.lock));
-    heap_fork_parent();
+    heap_fork_parent(true);
     assert_true(lock_try_acquire_unranked(&page_heap.lock));
     lock_release_unranked(&page_heap.lock);
     use_heap(0);
-    heap_fork_prepare();
-    heap_fork_child();
+    heap_fork_prepare(true);
+    heap_fork_child(true);
     assert_true(lock_try_acquire_unranked(&page_heap.lock));
     lock_release_unranked(&page_heap.lock);
     use_heap(1);
     assert_non_null(metadata_allocate(64, 64));
-    alone_learn(flag);
 }
 
 /* One thread alone takes none, so that fork copies fewer pages. */
 static void test_fork_alone(void **state) {
-    static const char is_alone = 1;
     (void)state;
-    const char *flag = alone_flag;
-    alone_learn(&is_alone);
-    heap_fork_prepare();
+    heap_fork_prepare(false);
     assert_true(lock_try_acquire_unranked(&page_heap.lock));
     lock_release_unranked(&page_heap.lock);
-    heap_fork_parent();
+    heap_fork_parent(false);
     use_heap(2);
-    heap_fork_prepare();
-    heap_fork_child();
+    heap_fork_prepare(false);
+    heap_fork_child(false);
     use_heap(3);
-    alone_learn(flag);
 }
 
 #if !defined PRIM_TEST_TSAN /* which cannot follow a fork from several threads */
