@@ -204,7 +204,7 @@ static void test_very_large_blocks(void **state) {
 /* More than a span can count, where the kernel gives any address space for nothing. */
 static void test_blocks_beyond_all_memory(void **state) {
     (void)state;
-    for (size_t size = (size_t)16 << 40; size <= (size_t)112 << 40; size += (size_t)16 << 40) {
+    for (size_t size = (size_t)32 << 40; size <= (size_t)112 << 40; size += (size_t)16 << 40) {
         void *block = opaque(malloc(size));
         assert_true(block == NULL || malloc_usable_size(block) >= size);
         free(block);
