@@ -9,7 +9,7 @@
 #include "api/fork.h"
 #include "base/compiler.h"
 
-#pragma weak dlsym /* not in static programs, where nobody comes here */
+#pragma weak dlvsym /* not in static programs, where nobody comes here */
 
 typedef void fork_handler(void);
 typedef int register_function(fork_handler *prepare, fork_handler *parent, fork_handler *child,
@@ -19,8 +19,10 @@ register_function __register_atfork __attribute__((weak));
 
 PRIM_EXPORT int __register_atfork(fork_handler *prepare, fork_handler *parent, fork_handler *child,
                                   void *library) {
+    /* A library that wraps dlsym may lead us back to ourselves; none wraps dlvsym. */
     register_function *next =
-        dlsym ? (register_function *)dlsym(RTLD_NEXT, "__register_atfork") : NULL;
+        dlvsym ? (register_function *)dlvsym(RTLD_NEXT, "__register_atfork", PRIM_ATFORK_GLIBC)
+               : NULL;
     fork_register();
     return next ? next(prepare, parent, child, library) : ENOMEM;
 }

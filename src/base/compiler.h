@@ -79,11 +79,14 @@ PRIM_INLINE bool compiler_is_spent(const int32_t *word) {
 #define PRIM_ADDRESS_BITS 47
 #endif
 
-/* The version of the symbols that glibc has had from its beginning on this processor. */
+/* The versions of the symbols that glibc has had from its beginning on this processor, and of
+ * __register_atfork. */
 #if defined(__x86_64__)
 #define PRIM_FIRST_GLIBC "GLIBC_2.2.5"
+#define PRIM_ATFORK_GLIBC "GLIBC_2.3.2"
 #else
 #define PRIM_FIRST_GLIBC "GLIBC_2.17"
+#define PRIM_ATFORK_GLIBC PRIM_FIRST_GLIBC
 #endif
 
 #endif
