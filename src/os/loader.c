@@ -1,6 +1,7 @@
 /* loader.c - see loader.h. */
 #include "os/loader.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 
@@ -63,4 +64,18 @@ bool loader_is_library_code(const void *address) {
         }
     }
     return false;
+}
+
+#ifdef __GLIBC__
+#pragma weak dlvsym /* not in static programs */
+#endif
+
+void *loader_next(const char *name, const char *version) {
+#ifdef __GLIBC__
+    return dlvsym ? dlvsym(RTLD_NEXT, name, version) : NULL;
+#else
+    (void)name;
+    (void)version;
+    return NULL;
+#endif
 }

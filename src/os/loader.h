@@ -1,4 +1,5 @@
-/* loader.h - whose code is calling: the C library's own, or somebody else's. */
+/* loader.h - whose code is calling: the C library's own, or somebody else's; and who has a name of
+ * ours behind us. */
 #ifndef PRIM_OS_LOADER_H
 #define PRIM_OS_LOADER_H
 
@@ -13,5 +14,10 @@ bool loader_knows_libraries(void);
 
 /* Whether the code at this address belongs to one of them. */
 bool loader_is_library_code(const void *address);
+
+/* The function that has the name in the libraries behind this one, in that version of glibc's;
+ * NULL if there is none. A library that wraps dlsym may lead us back to ourselves; none wraps
+ * dlvsym, which this asks. */
+void *loader_next(const char *name, const char *version);
 
 #endif
