@@ -179,7 +179,7 @@ bool maintenance_end(void) {
         if (thread != STARTING && !thread_is_there(thread)) {
             return true;
         }
-        thread_sleep(&must_leave, 1, 1);
+        thread_sleep(&must_leave, load_relaxed(&must_leave), 1);
     }
     return false;
 }

@@ -22,6 +22,7 @@
 #include "objects/tag.h"
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
+#include "os/memory.h"
 #include "pages/page_heap.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
@@ -95,7 +96,8 @@ PRIM_COLD bool make_room(void) {
     give_idle(cache);
     hardened_trim();
     return has_freed || page_heap_free_bytes() > before ||
-           (cache && thread_cache_is_only() && maintenance_end() && address_map_abandon());
+           (memory_is_limited() && cache && thread_cache_is_only() && maintenance_end() &&
+            address_map_abandon());
 }
 
 /* For a large block of clean pages. Where such make the heap grow, bins may have been filled in
