@@ -72,8 +72,12 @@ static void *map(void *address, size_t size, int protection, int flags) {
     return result == -1 ? NULL : (void *)result;
 }
 
+void *memory_map_near(void *address, size_t size) {
+    return map(address, size, PROT_READ | PROT_WRITE, 0);
+}
+
 void *memory_map(size_t size) {
-    return map(NULL, size, PROT_READ | PROT_WRITE, 0);
+    return memory_map_near(NULL, size);
 }
 
 void *memory_map_at(void *address, size_t size) {

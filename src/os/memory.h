@@ -31,6 +31,9 @@ void *memory_map(size_t size);
 /* The same at exactly this address, or NULL when any of it is taken. */
 void *memory_map_at(void *address, size_t size);
 
+/* The same at this address if all of it is free there, and else anywhere. */
+void *memory_map_near(void *address, size_t size);
+
 /* Address space that reads as zero and is charged to nobody, or NULL. */
 void *memory_reserve(size_t size);
 

@@ -20,9 +20,13 @@ static struct {
     _Atomic size_t mapped; /* (atomic: counter) */
 } metadata;
 
+/* Far below the library, if there is so much: the kernel's choice is just below the heap, which
+ * grows downwards and would not be one piece. */
 static void *map_block(size_t size) {
     size_t mapped = bits_round_up(size, memory_page_size());
-    void *block = memory_map(mapped);
+    uintptr_t below = ((uintptr_t)64 << 30) + load_relaxed(&metadata.mapped) + mapped;
+    uintptr_t library = (uintptr_t)&metadata;
+    void *block = memory_map_near(library > below ? (void *)(library - below) : NULL, mapped);
     if (block) {
         memory_name(block, mapped, "primalloc metadata");
         add_relaxed(&metadata.mapped, mapped);

@@ -139,6 +139,25 @@ print(len(growing) >> 20, growing[8 << 20], growing[-1], behind[-1])
     assert harness.run_preloaded([PYTHON, "-c", script], changes=changes).stdout == b"68 0 59 0\n"
 
 
+@pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
+def test_a_heap_that_was_used_up_gives_large_blocks_again(harness, limit):
+    """Nothing of ours lies between what the heap has: freed, it joins to one piece."""
+    script = f"""
+import resource
+resource.setrlimit(resource.{limit}, (2 << 30, 2 << 30))
+blocks = []
+try:
+    while True:
+        blocks.append(bytes(4 << 20))
+except MemoryError:
+    print(len(blocks) > 300)
+blocks = None
+print(len(bytes(1 << 30)) >> 30)
+"""
+    changes = {"PYTHONMALLOC": "malloc"}
+    assert harness.run_preloaded([PYTHON, "-c", script], changes=changes).stdout == b"True\n1\n"
+
+
 def test_a_line_of_statistics_that_cannot_be_written(harness):
     result = harness.run_preloaded(["true"], changes={"PRIMALLOC_STATS_OUTPUT": "/no/such/file"})
     assert result.stderr == b"primalloc: cannot write /no/such/file\n"
