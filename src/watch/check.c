@@ -228,9 +228,8 @@ static enum check_fault mismatch(const struct check_record *record, const struct
                                                                 : FAULT_NONE;
 }
 
-/* The record of the block whose place a pointer leads into: a place begins so far before its block
- * as the block's alignment asks for. */
-static struct check_record *record_around(const struct block_bounds *bounds) {
+/* A place begins so far before its block as the block's alignment asks for. */
+struct check_record *check_record_in(const struct block_bounds *bounds) {
     for (size_t front = ZONE_SIZE; front < bounds->size; front *= 2) {
         struct check_record *record = check_table_find(bounds->start + front);
         if (record && record->front == front) {
@@ -255,7 +254,7 @@ static enum check_fault judge(const void *block, const struct request *request,
     if (bounds.object_class == CLASS_ARENA) {
         return usable_size(block) ? FAULT_NONE : FAULT_INVALID;
     }
-    *around = record_around(&bounds);
+    *around = check_record_in(&bounds);
     if (*around) {
         return (uintptr_t)block - (*around)->block < (*around)->size ? FAULT_INTERIOR
                                                                      : FAULT_INVALID;
@@ -440,7 +439,7 @@ const void *check_place(const void *block) {
 }
 
 static struct check_record *record_in(const void *block, size_t size) {
-    return record_around(&(struct block_bounds){(uintptr_t)block, size, CLASS_ARENA});
+    return check_record_in(&(struct block_bounds){(uintptr_t)block, size, CLASS_ARENA});
 }
 
 void check_show(void **block, size_t *size) {

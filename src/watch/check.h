@@ -13,6 +13,7 @@
 #ifndef PRIM_WATCH_CHECK_H
 #define PRIM_WATCH_CHECK_H
 
+#include "objects/block_bounds.h"
 #include "watch/check_table.h"
 
 enum check_level { CHECK_OFF, CHECK_IGNORE, CHECK_REPORT, CHECK_ABORT, CHECK_FULL };
@@ -69,6 +70,9 @@ void check_finish(void);
 void check_report(const struct check_finding *finding, const char *occasion);
 
 void check_capture(struct check_stack *stack, const void *caller);
+
+/* The record of the program's block in the place of a plain one, or NULL. Lock: CHECKS. */
+struct check_record *check_record_in(const struct block_bounds *bounds);
 
 extern PRIM_HIDDEN struct lock checks_lock; /* here for fork alone */
 

@@ -152,10 +152,7 @@ static void print_block(struct print *out, const struct check_record *record) {
 /* What we know of the place beside a block's. */
 static void print_neighbour(struct print *out, const char *label, uintptr_t place) {
     struct block_bounds bounds = block_bounds_of((void *)place);
-    const struct check_record *record = NULL;
-    for (size_t front = 16; front < bounds.size && !record; front *= 2) {
-        record = check_table_find(bounds.start + front);
-    }
+    const struct check_record *record = check_record_in(&bounds);
     if (record) {
         print_label(out, label);
         print_format(out, "%#lx, ", record->block);
