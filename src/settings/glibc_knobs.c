@@ -160,7 +160,7 @@ void glibc_knobs_apply(const struct glibc_settings *settings) {
 
 const char *glibc_knobs_variable(unsigned option_index) {
     for (size_t i = 0; i < GLIBC_KNOB_COUNT; i++) {
-        if (knobs[i].action == ACTION_SETS && knobs[i].option == option_index) {
+        if (knobs[i].option == option_index) {
             return knobs[i].environment;
         }
     }

@@ -76,7 +76,8 @@ def settings_of(knobs, **variables):
 def test_verbose_tells_each_value_and_its_source(knobs):
     settings = settings_of(knobs, MALLOC_ARENA_MAX=3, MALLOC_TOP_PAD_=1, PRIMALLOC_TOP_PAD="2M",
                            GLIBC_TUNABLES="glibc.malloc.top_pad=3:glibc.malloc.mmap_max=0x10",
-                           PRIMALLOC_OPTIONS="purge_delay=2000")
+                           MALLOC_CHECK_=1, PRIMALLOC_OPTIONS="purge_delay=2000")
+    assert settings["check"] == ("report", "MALLOC_CHECK_")
     assert settings["shards"] == ("3 shards", "MALLOC_ARENA_MAX")
     assert settings["top_pad"] == ("2 MiB", "PRIMALLOC_TOP_PAD")
     assert settings["mmap_max"] == ("16", "GLIBC_TUNABLES")
