@@ -181,7 +181,6 @@ static void *checked_allocate(const struct watcher *self, const struct request *
         return next->allocate(next, request); /* which fails */
     }
     plain.alignment = request->alignment > ZONE_SIZE || request->offset ? request->alignment : 0;
-    plain.is_zeroed = false;
     char *start = next->allocate(next, &plain);
     if (!start) {
         return NULL;
@@ -202,8 +201,7 @@ static void *checked_allocate(const struct watcher *self, const struct request *
     }
     release_lock();
     act_on(fault);
-    char *block = record ? start + front : start; /* without memory for a record: unchecked */
-    return request->is_zeroed ? memset(block, 0, request->size) : block;
+    return record ? start + front : start; /* without memory for a record: unchecked */
 }
 
 /* Functions that go together have the same number. */

@@ -49,6 +49,20 @@ def test_each_is_caught_with_the_right_sentence(harness, misuse, hardened):
     assert not wrong
 
 
+def test_calloc_leaves_pages_untouched(harness):
+    """A table that is large and sparse takes no more memory with checks than without."""
+    script = """
+import ctypes
+calloc = ctypes.CDLL(None).calloc
+calloc.argtypes, calloc.restype = (ctypes.c_size_t, ctypes.c_size_t), ctypes.c_void_p
+block = calloc(1 << 20, 1 << 10)
+resident = int(open("/proc/self/statm").read().split()[1]) * 4096
+print(ctypes.string_at(block + (1 << 29), 3), resident < 1 << 28)
+"""
+    result = run(harness, ["python3", "-c", script], check=True, MALLOC_CHECK_="3")
+    assert result.stdout == b"b'\\x00\\x00\\x00' True\n"
+
+
 def test_level_1_reports_and_goes_on(harness, misuse):
     """Each fault once."""
     wrong = []
