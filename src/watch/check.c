@@ -388,12 +388,12 @@ void check_prepare(void) {
     }
 }
 
-bool check_begin_late(check_handler *handler, bool is_full) {
+bool check_begin_late(check_handler *handler) {
     if (level() == CHECK_OFF) {
         if (!thread_cache_own() || !thread_cache_is_only()) {
             return false;
         }
-        __atomic_store_n(&options.check, is_full ? CHECK_FULL : CHECK_ABORT, __ATOMIC_RELAXED);
+        __atomic_store_n(&options.check, CHECK_FULL, __ATOMIC_RELAXED);
         check_prepare();
         check_begin();
     }
