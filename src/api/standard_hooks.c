@@ -48,13 +48,6 @@ static void *hooked_allocate(const struct watcher *self, const struct request *r
     return watcher_next(self)->allocate(watcher_next(self), request);
 }
 
-static void *hooked_reallocate(const struct watcher *self, void *block,
-                               const struct request *request) {
-    realloc_hook *hook = __realloc_hook;
-    return hook ? hook(block, request->size, request->caller)
-                : watcher_next(self)->reallocate(watcher_next(self), block, request);
-}
-
 static void hooked_release(const struct watcher *self, void *block, const struct request *request) {
     free_hook *hook = __free_hook;
     if (hook) {
@@ -62,6 +55,23 @@ static void hooked_release(const struct watcher *self, void *block, const struct
     } else {
         watcher_next(self)->release(watcher_next(self), block, request);
     }
+}
+
+/* Without a hook of its own realloc goes on to malloc and free, and so to theirs. */
+static void *hooked_reallocate(const struct watcher *self, void *block,
+                               const struct request *request) {
+    realloc_hook *hook = __realloc_hook;
+    if (hook) {
+        return hook(block, request->size, request->caller);
+    }
+    if (!block) {
+        return hooked_allocate(self, request);
+    }
+    if (request->size == 0) {
+        hooked_release(self, block, request);
+        return NULL;
+    }
+    return watcher_next(self)->reallocate(watcher_next(self), block, request);
 }
 
 static size_t hooked_usable_size(const struct watcher *self, const void *block) {

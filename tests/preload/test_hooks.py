@@ -23,6 +23,12 @@ def test_program_linked_with_us(harness, fixtures, library, kind):
     assert harness.run([program]).stderr == SEEN
 
 
+def test_realloc_goes_on_to_malloc_and_free(harness, fixtures, library):
+    """Where it has no hook, as in glibc."""
+    program = fixtures("few_hooks.c", "-pie", str(library), f"-Wl,-rpath,{library.parent}")
+    assert harness.run([program]).stdout == b"mallocs=2 frees=2\n"
+
+
 def test_static_programs(harness, fixtures, library):
     archive = library.parent / "libprimalloc.a"
     for name, options in (("dynamic", []), ("static", ["-static"])):
