@@ -2,7 +2,7 @@
  *
  * A program that references any of them gets a watcher that calls what they hold; any other program
  * gets none. Who is there at the start is found out in our constructor: a program's own copy makes
- * the address differ from ours, a library's reference stands in its table of dynamic symbols. What
+ * the address differ from ours, a library's reference stands among its relocations. What
  * includes primalloc-hooks.h says so itself, whenever it is loaded. Of a library that was loaded
  * later and says nothing we learn when a malloc that the fast path does not serve finds
  * __malloc_hook set. To ask the loader would take a lock of its, which another thread may hold
@@ -104,12 +104,15 @@ static const void *address_in(const struct dl_phdr_info *info, ElfW(Addr) value)
 /* Where the linker put our own header. */
 extern const char __ehdr_start[] __attribute__((weak, visibility("hidden")));
 
-/* Symbols that are not defined stand before those that the hash table knows; most are functions. */
+/* A reference to a variable is a relocation with its symbol, in a program or library that exports
+ * nothing as well. */
 static int references_hook(struct dl_phdr_info *info, size_t size, void *context) {
     const ElfW(Dyn) *entry = NULL;
     const ElfW(Sym) *symbols = NULL;
     const char *text = NULL;
-    const uint32_t *hash = NULL;
+    const ElfW(Rela) *relocations = NULL;
+    size_t bytes = 0;
+    size_t first = 0; /* behind those that have no symbol */
     (void)size;
     (void)context;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
@@ -123,12 +126,14 @@ static int references_hook(struct dl_phdr_info *info, size_t size, void *context
     for (; entry->d_tag != DT_NULL; entry++) {
         symbols = entry->d_tag == DT_SYMTAB ? address_in(info, entry->d_un.d_ptr) : symbols;
         text = entry->d_tag == DT_STRTAB ? address_in(info, entry->d_un.d_ptr) : text;
-        hash = entry->d_tag == DT_GNU_HASH ? address_in(info, entry->d_un.d_ptr) : hash;
+        relocations = entry->d_tag == DT_RELA ? address_in(info, entry->d_un.d_ptr) : relocations;
+        bytes = entry->d_tag == DT_RELASZ ? entry->d_un.d_val : bytes;
+        first = entry->d_tag == DT_RELACOUNT ? entry->d_un.d_val : first;
     }
-    uint32_t count = symbols && text && hash ? hash[1] : 0;
-    for (uint32_t i = 1; i < count; i++) {
-        if ((symbols[i].st_info & 0xf) != STT_FUNC && symbols[i].st_shndx == SHN_UNDEF &&
-            is_hook(text + symbols[i].st_name)) {
+    const void *end = symbols && text ? (const char *)relocations + bytes : NULL;
+    for (relocations += first; (const void *)relocations < end; relocations++) {
+        const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(relocations->r_info)];
+        if (symbol->st_shndx == SHN_UNDEF && is_hook(text + symbol->st_name)) {
             return 1;
         }
     }

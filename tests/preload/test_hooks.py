@@ -29,6 +29,14 @@ def test_realloc_goes_on_to_malloc_and_free(harness, fixtures, library):
     assert harness.run([program]).stdout == b"mallocs=2 frees=2\n"
 
 
+def test_library_without_symbols_for_others(harness, fixtures, library):
+    hooks = fixtures("few_hooks.c", "-shared", "-DLIBRARY")
+    result = harness.run(["bash", "-c", "x=$(echo 1)"], environment=harness.environment(
+        LD_PRELOAD=f"{library}:{hooks}"))
+    counts = re.findall(rb"frees=(\d+)\n", result.stderr)
+    assert counts and all(int(count) > 5 for count in counts), result.stderr
+
+
 def test_static_programs(harness, fixtures, library):
     archive = library.parent / "libprimalloc.a"
     for name, options in (("dynamic", []), ("static", ["-static"])):
