@@ -181,7 +181,7 @@ PRIM_EXPORT int prim_malloc_info(int form, FILE *stream) {
     fprintf(stream,
             "<malloc version=\"primalloc-1\">\n<system type=\"current\" size=\"%zu\"/>\n"
             "<system type=\"max\" size=\"%zu\"/>\n</malloc>\n",
-            (size_t)known.mapped_bytes, (size_t)known.held_peak_bytes);
+            (size_t)known.mapped_bytes, (size_t)known.mapped_bytes);
     return 0;
 }
 

@@ -32,13 +32,13 @@ static void print_heap(struct report *report, const struct heap_row *row) {
     print_line(report, "/>");
 }
 
-/* What tools that know glibc's look for. */
+/* What tools that know glibc's look for. No address space goes back. */
 static void print_system(struct report *report) {
     const struct snapshot *all = &report->all;
     print_format(&report->out,
                  "<system type=\"current\" size=\"%lu\"/>\n"
                  "<system type=\"max\" size=\"%lu\"/>\n<threads count=\"%lu\"/>",
-                 all->mapped_bytes, all->held_peak_bytes, all->threads);
+                 all->mapped_bytes, all->mapped_bytes, all->threads);
     report_end_line(report);
 }
 
