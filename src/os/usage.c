@@ -2,15 +2,14 @@
 #include "os/usage.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/bits.h"
 #include "os/confined.h"
-#include "os/memory.h"
 #include "os/text_file.h"
 
 enum { START_FIELD = 22, TICKS_DEFAULT = 100 }; /* proc(5), of /proc/PID/stat */
@@ -51,10 +50,33 @@ static uint64_t elapsed_ms(void) {
     return start && now_ms > start ? now_ms - start : 0;
 }
 
+/* Of the program that runs, where getrusage's peak goes back to the one that called exec. */
+static void read_memory(struct usage *usage) {
+    struct text_file file;
+    char room[64];
+    if (!text_file_open(&file, "/proc/self/status")) {
+        return;
+    }
+    for (const char *at; (at = text_file_line(&file, room, sizeof room)) != NULL;) {
+        uint64_t *figure = memcmp(at, "VmRS", 4) == 0   ? &usage->rss_bytes
+                           : memcmp(at, "VmHW", 4) == 0 ? &usage->rss_peak_bytes
+                           : memcmp(at, "VmSi", 4) == 0 ? &usage->virtual_bytes
+                                                        : NULL;
+        if (figure) { /* "VmRSS:\t    1776 kB" */
+            at += strlen("VmRSS:\t");
+            while (*at == ' ' || *at == '\t') {
+                at++;
+            }
+            text_decimal(&at, figure);
+            *figure *= 1024;
+        }
+    }
+    text_file_close(&file);
+}
+
 struct usage usage_now(void) {
     struct usage usage = {0};
     struct rusage kernel = {0};
-    struct text_file file;
     int saved_errno = errno;
     if (is_confined()) {
         return usage;
@@ -66,18 +88,6 @@ struct usage usage_now(void) {
     usage.system_ms = milliseconds(kernel.ru_stime);
     usage.minor_faults = (uint64_t)kernel.ru_minflt;
     usage.major_faults = (uint64_t)kernel.ru_majflt;
-    usage.rss_peak_bytes = (uint64_t)kernel.ru_maxrss * 1024;
-    if (text_file_open(&file, "/proc/self/statm")) {
-        char room[64];
-        const char *at = text_file_line(&file, room, sizeof room); /* "virtual resident ..." */
-        if (at && text_decimal(&at, &usage.virtual_bytes) && *at++ == ' ' &&
-            text_decimal(&at, &usage.rss_bytes)) {
-            usage.virtual_bytes *= memory_page_size();
-            usage.rss_bytes *= memory_page_size();
-            /* the kernel adds up the peak later */
-            usage.rss_peak_bytes = bits_max(usage.rss_peak_bytes, usage.rss_bytes);
-        }
-        text_file_close(&file);
-    }
+    read_memory(&usage);
     return usage;
 }

@@ -85,6 +85,13 @@ def test_json(write, stats):
     check_heaps(document["heaps"], figures)
 
 
+def test_peak_is_the_programs_own(write):
+    """And not of the process that called exec."""
+    ballast = b"x" * (200 << 20)
+    figures = json.loads(write(JSON))["figures"]
+    assert figures["rss_bytes"] <= figures["rss_peak_bytes"] < len(ballast) / 2
+
+
 @pytest.mark.parametrize("form", [XML, MALLOC_INFO])
 def test_xml(write, form):
     root = xml.etree.ElementTree.fromstring(write(form))
