@@ -40,8 +40,8 @@ static void answer_launcher(void) {
     }
 }
 
-static void greet(void) {
-    char line[96];
+PRIM_INLINE void greet(void) {
+    char line[512]; /* names of files have up to 255 bytes */
     struct print out = print_to(line, sizeof line);
     print_format(&out, "primalloc " PRIM_VERSION_STRING " serves process %u (%s)\n", process_id(),
                  process_program_name());

@@ -65,7 +65,7 @@ void watched_end_heap(struct arena *arena) {
 void watched_finish(void) {
     check_finish();
     if (options.stats_output) {
-        char line[256];
+        char line[512]; /* names of files have up to 255 bytes */
         struct print out = print_to(line, sizeof line);
         snapshot_print_calls(&out);
         if (!process_append_to_file(options.stats_output, line, out.length)) {

@@ -4,6 +4,7 @@ form, against the table of figures."""
 import json
 import pathlib
 import re
+import shutil
 import xml.etree.ElementTree
 
 import pytest
@@ -183,6 +184,14 @@ def test_text(write):
     full = write(TEXT, PRIMALLOC_STATS="full")
     assert re.search(r"^verdict: not all freed: \d+ blocks$", full, re.MULTILINE)
     assert re.search(r"^  requested_bytes ", full, re.MULTILINE)
+
+
+def test_long_names_leave_lines_whole(harness):
+    program = harness.directory / ("n" * 255)
+    program.symlink_to(shutil.which("true"))
+    result, (process,) = harness.run_counted([program], changes={"PRIMALLOC_VERBOSE": "1"})
+    assert process.program == program.name
+    assert result.stderr.decode().splitlines()[0].endswith(f"({program.name})")
 
 
 @pytest.mark.parametrize("leak", [False, True])
