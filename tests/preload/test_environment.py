@@ -74,7 +74,9 @@ print(len([bytes(1000) for _ in range(100000)]))
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
-@pytest.mark.parametrize("setting", ["", "PRIMALLOC_VERBOSE", "PRIMALLOC_SHOW_STATS"])
+@pytest.mark.parametrize("setting", ["", "PRIMALLOC_VERBOSE=1", "PRIMALLOC_SHOW_STATS=1",
+                                     "PRIMALLOC_LEAK_CHECK=normal PRIMALLOC_LEAK_EXIT=0",
+                                     "MALLOC_CHECK_=3"])
 def test_t04_closed_descriptors(harness, each_library, closed, setting):
     """T04: nothing that the library prints may land in a file that reused descriptor 2."""
     victim = harness.directory / "victim"
@@ -82,12 +84,9 @@ def test_t04_closed_descriptors(harness, each_library, closed, setting):
               "for _ in range(3): fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n"
               "os.write(fd, b'mine')\n")
     command = ["bash", "-c", f'exec "$@" {closed}', "closed", PYTHON, "-c", script, victim]
-    changes = {"LD_PRELOAD": str(each_library)}
-    if setting:
-        changes[setting] = "1"
-    harness.run(command, environment=harness.environment(**changes))
-    if setting != "PRIMALLOC_SHOW_STATS" or "2" not in closed:
-        assert victim.read_bytes() == b"mine"
+    changes = dict(pair.split("=") for pair in setting.split())
+    harness.run(command, environment=harness.environment(LD_PRELOAD=str(each_library), **changes))
+    assert victim.read_bytes() == b"mine"
 
 
 def test_verbose_speaks_once_on_standard_error(harness, library):
