@@ -12,6 +12,7 @@
 #include "base/print.h"
 #include "objects/arena.h"
 #include "objects/heap.h"
+#include "objects/thread_cache.h"
 #include "objects/watcher.h"
 #include "os/lock.h"
 #include "os/memory.h"
@@ -78,24 +79,28 @@ void watched_finish(void) {
     }
 }
 
-/* What the page heap knows, without a look at slabs and caches: spans count as in use. */
-static struct prim_stats figures(void) {
+/* What the page heap knows, without a look at slabs and caches: spans count as in use. False, and
+ * all zero, in a signal handler that interrupted us. */
+static bool take_figures(struct prim_stats *stats) {
+    memset(stats, 0, sizeof *stats);
+    if (!thread_cache_enter()) {
+        return false;
+    }
     heap_ensure();
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    struct prim_stats stats = {
-        .mapped_bytes = load_relaxed(&page_heap.mapped_slices) * SLICE_SIZE,
-        .dirty_bytes = load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE,
-        .clean_bytes = load_relaxed(&page_heap.clean.slice_count) * SLICE_SIZE,
-    };
+    stats->mapped_bytes = load_relaxed(&page_heap.mapped_slices) * SLICE_SIZE;
+    stats->dirty_bytes = load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE;
+    stats->clean_bytes = load_relaxed(&page_heap.clean.slice_count) * SLICE_SIZE;
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
-    stats.metadata_bytes = metadata_mapped_bytes();
-    stats.held_peak_bytes = load_relaxed(&limits.held_peak);
-    stats.map_calls = load_relaxed(&memory_counts.map_calls);
-    stats.unmap_calls = load_relaxed(&memory_counts.unmap_calls);
-    stats.purge_calls = load_relaxed(&memory_counts.purge_calls);
-    stats.purged_bytes = load_relaxed(&memory_counts.purged_bytes);
-    stats.needed_again_bytes = load_relaxed(&returned_needed_bytes);
-    return stats;
+    thread_cache_leave();
+    stats->metadata_bytes = metadata_mapped_bytes();
+    stats->held_peak_bytes = load_relaxed(&limits.held_peak);
+    stats->map_calls = load_relaxed(&memory_counts.map_calls);
+    stats->unmap_calls = load_relaxed(&memory_counts.unmap_calls);
+    stats->purge_calls = load_relaxed(&memory_counts.purge_calls);
+    stats->purged_bytes = load_relaxed(&memory_counts.purged_bytes);
+    stats->needed_again_bytes = load_relaxed(&returned_needed_bytes);
+    return true;
 }
 
 static size_t copy(void *to, size_t to_size, const void *from, size_t from_size) {
@@ -106,8 +111,10 @@ static size_t copy(void *to, size_t to_size, const void *from, size_t from_size)
 }
 
 PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
-    struct prim_stats known = figures();
-    return copy(stats, size, &known, sizeof known);
+    struct prim_stats known;
+    bool is_known = take_figures(&known);
+    size_t known_size = copy(stats, size, &known, sizeof known);
+    return is_known ? known_size : 0;
 }
 
 PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t count, size_t size) {
@@ -121,14 +128,18 @@ static void print_part(struct print *out, uint64_t bytes, const char *what) {
 }
 
 PRIM_EXPORT void prim_stats_print(void) {
-    struct prim_stats known = figures();
+    struct prim_stats known;
     char line[256];
     struct print out = print_to(line, sizeof line);
-    print_text(&out, "primalloc: heap of ");
-    print_part(&out, known.mapped_bytes, " bytes, of these free ");
-    print_part(&out, known.dirty_bytes, " that may be resident and ");
-    print_part(&out, known.clean_bytes, " that are not; most at a time ");
-    print_part(&out, known.held_peak_bytes, "\n");
+    if (take_figures(&known)) {
+        print_text(&out, "primalloc: heap of ");
+        print_part(&out, known.mapped_bytes, " bytes, of these free ");
+        print_part(&out, known.dirty_bytes, " that may be resident and ");
+        print_part(&out, known.clean_bytes, " that are not; most at a time ");
+        print_part(&out, known.held_peak_bytes, "\n");
+    } else {
+        print_text(&out, "primalloc: no statistics from within an interrupted call\n");
+    }
     process_write_output(line, out.length);
 }
 
@@ -145,7 +156,11 @@ PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output,
 
 PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats,
                                        size_t size) {
-    struct arena_counts counts = arena_counts((struct arena *)heap);
+    struct arena_counts counts = {0};
+    bool is_inside = thread_cache_is_inside();
+    if (!is_inside) {
+        counts = arena_counts((struct arena *)heap);
+    }
     struct prim_heap_stats known = {
         .live_bytes = counts.live_bytes,
         .live_blocks = counts.live_count,
@@ -158,7 +173,8 @@ PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats
         .free_bytes = counts.area_bytes - bits_min(counts.live_bytes, counts.area_bytes),
         .limit_bytes = counts.limit == SIZE_MAX ? 0 : counts.limit,
     };
-    return copy(stats, size, &known, sizeof known);
+    size_t known_size = copy(stats, size, &known, sizeof known);
+    return is_inside ? 0 : known_size;
 }
 
 PRIM_EXPORT void prim_heap_stats_print(prim_heap_t *heap) {
@@ -166,7 +182,8 @@ PRIM_EXPORT void prim_heap_stats_print(prim_heap_t *heap) {
 }
 
 PRIM_EXPORT struct prim_mallinfo2 prim_mallinfo2(void) {
-    struct prim_stats known = figures();
+    struct prim_stats known;
+    take_figures(&known);
     size_t free_bytes = known.dirty_bytes + known.clean_bytes;
     return (struct prim_mallinfo2){
         .arena = known.mapped_bytes,
@@ -180,7 +197,10 @@ PRIM_EXPORT int prim_malloc_info(int form, FILE *stream) {
     if (form != 0) {
         return refuse(EINVAL);
     }
-    struct prim_stats known = figures();
+    struct prim_stats known;
+    if (!take_figures(&known)) {
+        return refuse(EAGAIN);
+    }
     fprintf(stream,
             "<malloc version=\"primalloc-1\">\n<system type=\"current\" size=\"%zu\"/>\n"
             "<system type=\"max\" size=\"%zu\"/>\n</malloc>\n",

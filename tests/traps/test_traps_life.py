@@ -58,6 +58,16 @@ def test_t46_interrupted_everywhere(preload, fixtures, library, words, setting):
         assert b"live_bytes" in result.stderr
 
 
+def test_t46_minimal_library(preload, fixtures, library):
+    """The same of the one that has its own answers to whoever asks for statistics."""
+    if platform.machine() != "x86_64":
+        pytest.skip("steps and traps are those of x86-64")
+    minimal = library.with_name("libprimalloc-minimal.so")
+    result = preload(minimal, fixtures("interrupted.c"), "61", "report", timeout=300)
+    assert result.stdout.endswith(b" interruptions\ngood\n"), result.stderr[-500:]
+    assert b"no statistics from within an interrupted call" in result.stderr
+
+
 def test_t48_stacks_while_libraries_come_and_go(preload, harness, fixtures, each_library):
     """Every call's stack is taken, by threads that hold the loader's lock, too."""
     changes = {"PRIMALLOC_PROFILE": str(harness.directory / "profile"),
