@@ -20,8 +20,7 @@ int linux_prctl(int option, unsigned long second, unsigned long third, unsigned 
                 unsigned long fifth) {
     bool confines = option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP;
     if (confines && !is_confined() && process_is_home()) {
-        confined_begin();
-        maintenance_end(); /* what a thread calls when it ends may be forbidden soon */
+        maintenance_confine();
     }
     return (int)syscall(SYS_prctl, option, second, third, fourth, fifth);
 }

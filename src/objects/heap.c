@@ -10,7 +10,6 @@
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
 #include "objects/watcher.h"
-#include "os/confined.h"
 #include "os/lock.h"
 #include "os/process.h"
 #include "pages/address_map.h"
@@ -38,7 +37,7 @@ bool heap_read_options(void) {
 
 void heap_apply_options(void) {
     if (option_now(confined)) {
-        confined_begin();
+        maintenance_confine();
     }
     threshold_apply_options();
     thread_cache_apply_options();

@@ -184,6 +184,13 @@ bool maintenance_end(void) {
     return false;
 }
 
+void maintenance_confine(void) {
+    if (!is_confined()) {
+        confined_begin();
+        maintenance_end();
+    }
+}
+
 void maintenance_fork_child(void) {
     store_relaxed(&number, 0);
     if (process_has_home()) {

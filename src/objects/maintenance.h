@@ -45,6 +45,10 @@ void maintenance_leave(void);
 /* The same, and waits until there is none, which is true within a second, or until then. */
 bool maintenance_end(void);
 
+/* From now on the process is confined (os/confined.h): so there is no thread any more, for what one
+ * calls when it ends may be forbidden soon. */
+void maintenance_confine(void);
+
 void maintenance_fork_child(void);
 
 #endif

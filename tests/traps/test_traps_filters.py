@@ -51,9 +51,10 @@ def test_t20_checked_library(preload, fixtures, call_numbers, each_library):
     assert result.stdout == DONE
 
 
-def test_t20_a_filter_for_all_threads(preload, fixtures, call_numbers, each_library):
+@pytest.mark.parametrize("how", ["all", "option"])
+def test_t20_a_filter_for_all_threads(preload, fixtures, call_numbers, each_library, how):
     """Ours, which gave back what was just freed, has ended when the filter comes."""
-    result = preload(each_library, fixtures("confined.c"), "few", "all",
+    result = preload(each_library, fixtures("confined.c"), "few", how,
                      *call_numbers(*MALLOC_CALLS))
     assert result.stdout == DONE
 
