@@ -363,8 +363,8 @@ class memory_resource : public std::pmr::memory_resource {
     void *do_allocate(std::size_t size, std::size_t alignment) override {
         return prim::allocate(size, alignment);
     }
-    void do_deallocate(void *block, std::size_t size, std::size_t alignment) override {
-        prim_free_aligned_sized(block, alignment, size);
+    void do_deallocate(void *block, std::size_t, std::size_t) override {
+        prim_free(block);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
 #if defined(__cpp_rtti)

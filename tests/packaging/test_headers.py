@@ -41,6 +41,32 @@ def test_the_standard_library_on_primalloc(tmp_path, compiler, standard, options
     assert run(tmp_path / "program") == "standard library: good\n"
 
 
+RESOURCES = """
+#include <cstdio>
+#include "primalloc.hpp"
+int main() {
+    prim::heap heap;
+    prim::heap_resource of_heap(heap);
+    for (std::pmr::memory_resource *resource :
+         {(std::pmr::memory_resource *)prim::default_resource(),
+          (std::pmr::memory_resource *)&of_heap}) {
+        for (std::size_t alignment = 1; alignment <= 4096; alignment *= 2) {
+            resource->deallocate(resource->allocate(100, alignment), 100, alignment);
+        }
+    }
+    std::puts("good");
+}
+"""
+
+
+def test_checks_find_no_fault_in_memory_resources(tmp_path):
+    need("g++")
+    (tmp_path / "resources.cc").write_text(RESOURCES)
+    run("g++", "-std=c++17", f"-I{ROOT}/include", tmp_path / "resources.cc",
+        LIBRARY / "libprimalloc_prefixed.a", "-pthread", "-o", tmp_path / "program")
+    assert run("env", "PRIMALLOC_CHECK=full", tmp_path / "program") == "good\n"
+
+
 @pytest.mark.parametrize(("compiler", "standard"), [
     ("g++", "c++11"), ("g++", "c++14"), ("g++", "c++17"), ("g++", "c++20"), ("clang++", "c++11"),
     ("clang++", "c++20")])
