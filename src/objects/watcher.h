@@ -55,7 +55,8 @@ struct request {
     size_t offset;       /* so many bytes into the block it is aligned; with an arena only */
 };
 
-enum watcher_rank { RANK_HOOKS, RANK_CHECKS, RANK_PROFILE, RANK_COUNT };
+/* What checks keep of freed blocks, and put around others, does not concern a search for leaks. */
+enum watcher_rank { RANK_HOOKS, RANK_PROFILE, RANK_CHECKS, RANK_COUNT };
 
 struct watcher {
     /* NULL with errno ENOMEM when memory is out. */

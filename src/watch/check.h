@@ -45,8 +45,8 @@ void check_begin(void);
 /* In the constructor: from here on stacks are captured. */
 void check_prepare(void);
 
-/* Begins now, unless other threads have blocks already; the handler hears of faults instead of being
- * told on standard error and of the program's end. */
+/* Begins now, unless other threads have blocks already; a handler hears of faults in place of a
+ * report and the program's end. */
 bool check_begin_late(check_handler *handler);
 
 /* Looks at all blocks; returns how many faults there were. */

@@ -12,6 +12,7 @@
 #include "objects/watcher.h"
 #include "os/thread.h"
 #include "settings/options.h"
+#include "watch/check.h"
 #include "watch/profile.h"
 
 enum { SCOPES_MAX = 64 };
@@ -79,7 +80,7 @@ static void *exact_reallocate(const struct watcher *self, void *block,
     const struct watcher *next = watcher_next(self);
     bool was_recorded = block && profile_forget(block);
     void *result = next->reallocate(next, block, request);
-    if (result && !arena_of(result)) {
+    if (result && !arena_of(check_place(result))) {
         record(result, request->size, request);
     } else if (!result && was_recorded && request->size) { /* it failed: the block is as it was */
         record(block, next->usable_size(next, block), request);

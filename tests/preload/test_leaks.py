@@ -119,6 +119,16 @@ def test_verdicts_in_hardened_mode(harness, built, check):
         assert (case, status, sum_of(errors)) == (case, hardened_status, sum_of(hardened_errors))
 
 
+@pytest.mark.parametrize("choice", ["normal", "strict"])
+def test_verdicts_with_checks(harness, built, check, choice):
+    """Which keep freed blocks, and put something around the others."""
+    cases = harness.run([built / "programs_plain"]).stdout.decode().split()
+    for case in cases:
+        status, errors = check(case, choice)
+        checked_status, checked_errors = check(case, choice, PRIMALLOC_CHECK="full")
+        assert (case, status, sum_of(errors)) == (case, checked_status, sum_of(checked_errors))
+
+
 def test_the_report_names_the_place(check):
     status, errors = check("list_lost")
     assert status == LEAKED
