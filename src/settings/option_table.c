@@ -45,7 +45,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
 #include "settings/options.def"
 #undef OPTION
 
-enum { PATH_SIZE_MAX = 1024, TEXTS_SIZE = 4 * PATH_SIZE_MAX };
+enum { TEXTS_SIZE = 4 * OPTION_TEXT_SIZE };
 
 _Atomic uint8_t option_sources[OPTION_COUNT];
 
@@ -131,10 +131,10 @@ void option_set(const struct option_row *row, uint64_t value, enum option_source
 void option_set_text(const struct option_row *row, const char *text, size_t length,
                      enum option_source source) {
     if (take_over(row, source)) {
-        size_t size = bits_min(length, bits_min(PATH_SIZE_MAX, TEXTS_SIZE - texts_used) - 1);
+        size_t size = bits_min(length, TEXTS_SIZE - 1 - texts_used);
         char *copy = memcpy(texts + texts_used, text, size);
         texts_used = bits_min(texts_used + size + 1, TEXTS_SIZE - 1);
-        *(const char **)place_of(row) = copy;
+        *(const char **)place_of(row) = size ? copy : NULL;
     }
 }
 

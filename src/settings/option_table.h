@@ -30,7 +30,8 @@ struct option_row {
     uint8_t when;    /* enum option_when */
 };
 
-enum { OPTION_NAME_SIZE = 16 }; /* of the longest name, terminated */
+enum { OPTION_NAME_SIZE = 16 };   /* of the longest name, terminated */
+enum { OPTION_TEXT_SIZE = 1024 }; /* of the longest TEXT */
 
 enum option_index {
 #define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) OPTION_INDEX_##name,
@@ -64,7 +65,8 @@ const char *option_sentence(const struct option_row *row);
 const struct option_row *option_row_named(const char *name, size_t length);
 const struct option_row *option_row_nearest(const char *name, size_t length);
 
-/* Gives an option a value in its range, unless a source that overrides this one has done so. */
+/* Gives an option a value in its range, unless a source that overrides this one has done so. A text
+ * without a byte is none. */
 void option_set(const struct option_row *row, uint64_t value, enum option_source source);
 void option_set_text(const struct option_row *row, const char *text, size_t length,
                      enum option_source source);

@@ -11,12 +11,13 @@
 static void read_value(const struct option_row *row, const char *text, size_t length,
                        enum option_source source) {
     uint64_t value;
-    if (row->type == TYPE_TEXT) {
-        option_set_text(row, text, length, source);
-    } else if (option_parse(row, text, length, &value)) {
-        option_set(row, value, source);
-    } else {
+    bool is_text = row->type == TYPE_TEXT;
+    if (is_text ? length >= OPTION_TEXT_SIZE : !option_parse(row, text, length, &value)) {
         report_wrong_value(row, text, length);
+    } else if (is_text) {
+        option_set_text(row, text, length, source);
+    } else {
+        option_set(row, value, source);
     }
 }
 

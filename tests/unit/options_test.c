@@ -39,7 +39,7 @@ static void read_environment(const void *argument) {
 
 /* Reads one variable, name=value, from the defaults on; returns how many lines that printed. */
 static unsigned read_variable(const char *name, const char *value) {
-    char variable[256];
+    char variable[OPTION_TEXT_SIZE + 64];
     unsigned lines = 0;
     snprintf(variable, sizeof variable, "%s=%s", name, value);
     char *environment[] = {"HOME=/", variable, "PATH=/bin", NULL};
@@ -198,8 +198,23 @@ static void test_text(void **state) {
         if (rows[i].type == TEXT) {
             assert_int_equal(set(&rows[i], "/tmp/a file=1,b"), 0);
             assert_string_equal(*(const char *const *)rows[i].value, "/tmp/a file=1,b");
+            assert_int_equal(set(&rows[i], ""), 0);
+            assert_null(*(const char *const *)rows[i].value);
         }
     }
+}
+
+/* A path that is cut would be another file's. */
+static void test_long_text(void **state) {
+    (void)state;
+    char path[OPTION_TEXT_SIZE + 1];
+    memset(path, 'a', OPTION_TEXT_SIZE);
+    path[OPTION_TEXT_SIZE] = '\0';
+    assert_int_equal(read_variable("PRIMALLOC_STATS_OUTPUT", path), 1);
+    assert_non_null(strstr(errors, "'stats_output', which takes a path"));
+    assert_memory_equal(&options, &defaults, sizeof options);
+    assert_int_equal(read_variable("PRIMALLOC_STATS_OUTPUT", path + 1), 0);
+    assert_string_equal(options.stats_output, path + 1);
 }
 
 static void test_unknown_names(void **state) {
@@ -350,6 +365,7 @@ int main(void) {
         cmocka_unit_test(test_units),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_long_text),
         cmocka_unit_test(test_unknown_names),
         cmocka_unit_test(test_names_of_others),
         cmocka_unit_test(test_list),
