@@ -12,6 +12,7 @@ enum { SLICES_A_WORD = 64, WORD_SIZE = SLICES_A_WORD * SLICE_SIZE };
 
 static _Atomic size_t cut_count; /* (atomic: counter) bits set in all chunks */
 static _Atomic bool has_hidden;  /* (atomic: hint) something was hidden once */
+static _Atomic bool has_cut;     /* (atomic: hint) a forbidden page cut a mapping once */
 
 /* The bits of the slices from start to end that are in the word of start; end is greater. */
 static uint64_t mask_of(uintptr_t start, uintptr_t end) {
@@ -118,6 +119,7 @@ bool mapping_forbid(uintptr_t address) {
     }
     bool is_cut = mapping_may_cut() && memory_forbid((void *)address, memory_page_size());
     if (is_cut) {
+        store_relaxed(&has_cut, true);
         mapping_note_cut(address, address + SLICE_SIZE);
     }
     return is_cut;
@@ -125,8 +127,8 @@ bool mapping_forbid(uintptr_t address) {
 
 bool mapping_allow(uintptr_t address) {
     memory_unguard((void *)address, memory_page_size());
-    if (next_cut(address, address + SLICE_SIZE) != address) {
-        return true;
+    if (!load_relaxed(&has_cut) || next_cut(address, address + SLICE_SIZE) != address) {
+        return true; /* a cut is of what moved or may be huge then, and stays */
     }
     if (!memory_commit((void *)address, memory_page_size())) {
         return false;
