@@ -89,12 +89,16 @@ void *memory_map_at(void *address, size_t size) {
     return result;
 }
 
-/* Advice that only tells whether it was taken. */
-static bool advise(void *address, size_t size, int advice) {
+/* A call about a range that only tells whether it was done; what, as each calls it. */
+static PRIM_NOINLINE bool ask(long call, void *address, size_t size, int what) {
     int saved_errno = errno;
-    bool done = syscall(SYS_madvise, address, size, advice) == 0;
+    bool done = syscall(call, address, size, what) == 0;
     errno = saved_errno;
     return done;
+}
+
+static bool advise(void *address, size_t size, int advice) {
+    return ask(SYS_madvise, address, size, advice);
 }
 
 void *memory_reserve(size_t size) {
@@ -105,19 +109,12 @@ void *memory_reserve(size_t size) {
     return result;
 }
 
-static bool protect(void *address, size_t size, int protection) {
-    int saved_errno = errno;
-    bool done = syscall(SYS_mprotect, address, size, protection) == 0;
-    errno = saved_errno;
-    return done;
-}
-
 bool memory_commit(void *address, size_t size) {
-    return protect(address, size, PROT_READ | PROT_WRITE);
+    return ask(SYS_mprotect, address, size, PROT_READ | PROT_WRITE);
 }
 
 bool memory_forbid(void *address, size_t size) {
-    bool done = protect(address, size, PROT_NONE);
+    bool done = ask(SYS_mprotect, address, size, PROT_NONE);
     advise(address, size, MADV_DONTNEED);
     return done;
 }
@@ -135,14 +132,12 @@ static void unmap(void *address, size_t size) {
 #ifdef __SANITIZE_THREAD__
     munmap(address, size);
 #else
-    syscall(SYS_munmap, address, size);
+    ask(SYS_munmap, address, size, 0);
 #endif
 }
 
 void memory_unmap(void *address, size_t size) {
-    int saved_errno = errno;
     unmap(address, size);
-    errno = saved_errno;
     add_relaxed(&memory_counts.unmap_calls, 1);
 }
 
@@ -188,20 +183,26 @@ static bool remap(void *from, void *to, size_t size, int flags) {
            (long)to;
 }
 
-/* The kernel unmaps the target first, and leaves a hole where it then refuses: before 6.17 for a
- * source of two mappings, which the program may have made, and beyond a limit that was lowered. */
+/* Whether the range lies in one mapping. None can grow to the end of address space, where the stack
+ * is; but of one that ends before the range does the kernel says so first. */
+static bool is_one_mapping(void *start, size_t size) {
+    size_t rest = ((size_t)1 << PRIM_ADDRESS_BITS) - (uintptr_t)start;
+    return syscall(SYS_mremap, start, size, rest, 0) != -1 || errno != EFAULT;
+}
+
+/* The kernel unmaps the target first, and leaves a hole where it then refuses: beyond a limit that
+ * was lowered. A source of two mappings, which the program may have made, it refuses before 6.17,
+ * and another thread's mapping could come to lie in the hole; later ones move the first and then
+ * may refuse the second. So none is tried. */
 bool memory_move(void *from, void *to, size_t size) {
-    void *filler = memory_map(size);
-    if (!filler) {
-        return false;
-    }
     int saved_errno = errno;
-    bool is_moved = remap(from, to, size, MREMAP_DONTUNMAP);
+    void *filler = is_one_mapping(from, size) ? memory_map(size) : NULL;
+    bool is_moved = filler && remap(from, to, size, MREMAP_DONTUNMAP);
     if (is_moved) {
-        memory_unmap(filler, size);
         add_relaxed(&memory_counts.moved_bytes, size);
-    } else {
-        remap(filler, to, size, 0);
+    }
+    if (is_moved || (filler && !remap(filler, to, size, 0))) {
+        memory_unmap(filler, size);
     }
     errno = saved_errno;
     add_relaxed(&memory_counts.move_calls, 1);

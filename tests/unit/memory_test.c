@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "unit/unit.h"
@@ -169,17 +170,24 @@ static void test_refused_move(void **state) {
     memory_unmap(to, size);
 }
 
-/* So it does, before 6.17, where the source is two mappings. */
+/* A source of two mappings is refused before anything happens: kernels before 6.17 would unmap the
+ * target first, later ones move what comes before a mapping that stays where it is. */
 static void test_move_of_two_mappings(void **state) {
     (void)state;
+    enum { MSEAL = 462 };
     size_t size = 8 * memory_page_size();
     char *from = map_filled(size, 'f');
     char *to = map_filled(size, 't');
-    (void)memory_dump(from, size / 2, false);
-    bool is_moved = memory_move(from, to, size);
-    memset(to, 'n', size); /* it is there, and what it holds is nobody's where it was refused */
-    assert_true(is_filled(from, size, is_moved ? 0 : 'f'));
-    memory_unmap(from, size);
+    if (!memory_dump(from, size / 2, false) || unit_is_emulated()) {
+        skip(); /* an emulator passes no such advice on */
+    }
+    for (int round = 0; round < 2; round++) { /* the second mapping could be moved; it cannot be */
+        assert_false(memory_move(from, to, size));
+        assert_true(is_filled(from, size, 'f'));
+        assert_true(is_filled(to, size, 't'));
+        (void)syscall(MSEAL, from + size / 2, size / 2, 0); /* since 6.10 */
+    }
+    memory_unmap(from, size / 2);
     memory_unmap(to, size);
 }
 
