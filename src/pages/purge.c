@@ -313,6 +313,7 @@ void purge_tick(void) {
 
 void purge_open_window(void) {
     lock_acquire(&purge.lock, LOCK_PURGE);
+    mark_freed(0, (uintptr_t)AGE_COUNT << BLOCK_SHIFT); /* what is very old would look young */
     purge.window_generation = next_generation();
     store_relaxed(&purge.keeps_ages, true);
     lock_release(&purge.lock, LOCK_PURGE);

@@ -263,6 +263,22 @@ static void test_windows(void **state) {
     assert_int_equal(purge_returnable_bytes(), 0);
 }
 
+/* Ages are told apart over half of the generations that a number has room for: what was freed more
+ * of them ago must not look young to a window that begins now. */
+static void test_window_after_many_epochs(void **state) {
+    (void)state;
+    enum { MANY = INT16_MAX + 5000 };
+    start_clean();
+    for (int i = 0; i < MANY; i++) {
+        purge_tick();
+    }
+    make_dirty(SLICES);
+    purge_open_window();
+    bool has_young;
+    assert_int_equal(purge_end_window(false, &has_young), (size_t)SLICES * SLICE_SIZE);
+    assert_false(has_young);
+}
+
 /* An epoch of the program's own calls within a window takes nothing that was freed in the epoch,
  * even if as much was idle. */
 static void test_epochs_within_windows(void **state) {
@@ -444,6 +460,7 @@ int main(void) {
         cmocka_unit_test(test_whole_blocks_first),
         cmocka_unit_test(test_visits_are_short),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_window_after_many_epochs),
         cmocka_unit_test(test_epochs_within_windows),
         cmocka_unit_test(test_purge_all_tells_what_was_there),
         cmocka_unit_test(test_busy_memory_never_goes),
