@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "objects/size_class.h"
 #include "os/memory.h"
+#include "pages/mapping.h"
 #include "settings/options.h"
 
 _Atomic size_t threshold_large_size_min = MEDIUM_SIZE_MAX + 1;
@@ -37,8 +38,7 @@ PRIM_COLD void threshold_mark(struct span *span, size_t size) {
 static bool purge_range(uintptr_t start, uintptr_t end) {
     uintptr_t first = bits_round_up(start, memory_page_size());
     uintptr_t last = bits_round_down(end, memory_page_size());
-    return first < last && memory_purge((void *)first, last - first) && first == start &&
-           last == end;
+    return first < last && mapping_drop(first, last - first) && first == start && last == end;
 }
 
 enum span_state threshold_end(struct span *span, enum span_state state) {

@@ -251,10 +251,7 @@ static size_t count_part(uintptr_t address, size_t size) {
 
 static size_t return_part(uintptr_t address, size_t size) {
     size_t resident = memory_resident((void *)address, size);
-    if (resident) {
-        huge_forget(address, address + size);
-    }
-    return resident && memory_purge((void *)address, size) ? resident : 0;
+    return resident && mapping_drop(address, size) ? resident : 0;
 }
 
 size_t huge_waste_bytes(void) {

@@ -137,13 +137,17 @@ bool mapping_allow(uintptr_t address) {
     return true;
 }
 
-bool mapping_purge(uintptr_t address, size_t size) {
+bool mapping_drop(uintptr_t address, size_t size) {
     if (has_pool_pages(address, address + size)) {
         return false;
     }
     huge_forget(address, address + size);
+    return memory_purge((void *)address, size);
+}
+
+bool mapping_purge(uintptr_t address, size_t size) {
     returned_note(address, address + size);
-    if (!memory_purge((void *)address, size)) {
+    if (!mapping_drop(address, size)) {
         return false;
     }
     uintptr_t start = bits_round_up(address, HUGE_SIZE);

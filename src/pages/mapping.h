@@ -37,8 +37,11 @@ bool mapping_forbid(uintptr_t address);
 /* Ends that; false, with nothing changed, where a limit on data stands in the way. */
 bool mapping_allow(uintptr_t address);
 
-/* Gives the pages of a BUSY span's part back, as memory_purge; whole 2 MiB are kept out of core
- * dumps from then on. Fails for pages of the system's pool, too. */
+/* Gives pages of the heap back, as memory_purge. Fails for pages of the system's pool, too. */
+bool mapping_drop(uintptr_t address, size_t size);
+
+/* The same for a BUSY span's part, which counts as returned; whole 2 MiB are kept out of core dumps
+ * from then on. */
 bool mapping_purge(uintptr_t address, size_t size);
 
 /* Pages of [start, end), which were CLEAN, come into use: core dumps may have them again. */

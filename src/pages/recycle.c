@@ -52,7 +52,7 @@ static size_t move_all(const struct donation *donation, uintptr_t to, enum span_
         if (resident > SPARSE_SAMPLES / 2 && mapping_moves_well(donor->address, size)) {
             moved = mapping_move(donor->address, to + total, size);
         }
-        bool is_bare = resident == 0 && memory_purge((void *)donor->address, size);
+        bool is_bare = resident == 0 && mapping_drop(donor->address, size);
         states[i] = is_bare || moved == size ? SPAN_CLEAN : SPAN_DIRTY;
         total += moved;
     }

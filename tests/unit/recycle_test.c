@@ -98,6 +98,26 @@ static void test_untouched_become_clean(void **state) {
     assert_int_equal(unit_slices_in_use(), 0);
 }
 
+/* Of the system's pool nobody promises other pages for the place, and of a part of a huge page the
+ * kernel says that it went, and leaves it there: who gets it must not take it for zero. */
+static void test_pool_keeps_its_pages(void **state) {
+    (void)state;
+    scatter();
+    size_t dirty = dirty_slices();
+    enum { MANY = 16 * PIECES * PIECE };
+    struct span *bare = page_heap_allocate(MANY, HUGE_SIZE);
+    struct span *span = page_heap_allocate(MANY, 0);
+    uintptr_t start = bare->address;
+    span_set_marks(start, start + MANY * SLICE_SIZE, MARK_POOL, true);
+    page_heap_free(bare, SPAN_DIRTY);
+    recycle_into(span, 0);
+    assert_int_equal(dirty_slices(), dirty + MANY);
+    span_set_marks(start, start + MANY * SLICE_SIZE, MARK_POOL, false);
+    page_heap_free(span, SPAN_DIRTY);
+    free_gaps();
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
 static void test_option(void **state) {
     (void)state;
     scatter();
@@ -151,6 +171,7 @@ int main(void) {
         cmocka_unit_test(test_pages_come_from_dirty_spans),
         cmocka_unit_test(test_takes_no_more_than_fits),
         cmocka_unit_test(test_untouched_become_clean),
+        cmocka_unit_test(test_pool_keeps_its_pages),
         cmocka_unit_test(test_option),
         cmocka_unit_test(test_threads),
     };

@@ -129,6 +129,24 @@ static void test_reallocation(void **state) {
     assert_true(leaves(take(BIG))); /* whichever way it went, the count is back at 0 */
 }
 
+/* Of the system's pool nobody promises other pages for the place, and of a part of a huge page the
+ * kernel says that it went, and leaves it there: calloc must not take it for zero. */
+static void test_pool_keeps_its_pages(void **state) {
+    (void)state;
+    enum { SIZE = 4 << 20 };
+    set(1 << 20, 65536);
+    char *block = take(SIZE);
+    uintptr_t start = bits_round_down((uintptr_t)block, HUGE_SIZE);
+    uintptr_t end = bits_round_up((uintptr_t)block + SIZE, HUGE_SIZE);
+    span_set_marks(start, end, MARK_POOL, true);
+    assert_ptr_equal(reallocate(block, SIZE - (1 << 20)), block);
+    bool is_left = leaves(block);
+    span_set_marks(start, end, MARK_POOL, false);
+    struct pages pages = pages_in(block, SIZE);
+    assert_false(is_left);
+    assert_int_equal(unit_resident(pages.start, pages.size), pages.size);
+}
+
 int main(void) {
     expect_allocator();
     options.purge_delay =
@@ -137,7 +155,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_off_by_default),         cmocka_unit_test(test_any_threshold),
         cmocka_unit_test(test_above_the_medium_sizes), cmocka_unit_test(test_at_most_so_many),
-        cmocka_unit_test(test_reallocation),
+        cmocka_unit_test(test_reallocation),           cmocka_unit_test(test_pool_keeps_its_pages),
     };
     return cmocka_run_group_tests_name("threshold", tests, NULL, NULL);
 }
