@@ -327,11 +327,12 @@ static void look_end(struct look *look) {
 }
 
 struct cgroup_memory cgroup_memory_limits(const char *root) {
-    struct cgroup_memory memory = {CGROUP_UNLIMITED, CGROUP_UNLIMITED};
+    struct cgroup_memory memory = {CGROUP_UNKNOWN, CGROUP_UNLIMITED};
     struct look *look = look_begin();
     if (look) {
         look_at(look, root, "memory", read_memory);
-        memory = (struct cgroup_memory){look->hard, look->soft};
+        memory.hard = look->was_found ? look->hard : CGROUP_UNKNOWN;
+        memory.soft = look->soft;
         look_end(look);
     }
     return memory;

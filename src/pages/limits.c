@@ -49,7 +49,9 @@ void limits_look_now(const char *root) {
     if (memory.hard != CGROUP_UNLIMITED) {
         limit = memory.hard / 20 * 17;
     }
-    store_relaxed(&limits.group, bits_min(limit, memory.soft));
+    if (memory.hard != CGROUP_UNKNOWN) { /* else what is known holds on */
+        store_relaxed(&limits.group, bits_min(limit, memory.soft));
+    }
 }
 
 void limits_note_growth(size_t mapped_bytes) {

@@ -274,6 +274,9 @@ static void expect(const char *what, uint64_t hard, uint64_t soft, unsigned proc
     struct cgroup_memory memory = cgroup_memory_limits(root);
     unsigned count = cgroup_processor_count(root);
     CHECK(errno == ERRNO_MARK, "%s: errno %d", what, errno);
+    if (memory.hard == CGROUP_UNKNOWN) { /* as the scenes have it */
+        memory.hard = NONE;
+    }
     CHECK(memory.hard == hard, "%s: memory %#llx, not %#llx", what, (unsigned long long)memory.hard,
           (unsigned long long)hard);
     CHECK(memory.soft == soft, "%s: memory.high %#llx, not %#llx", what,
@@ -386,7 +389,7 @@ static void test_machine(void **state) {
     (void)state;
     errno = ERRNO_MARK;
     struct cgroup_memory memory = cgroup_memory_limits("");
-    assert_true(memory.hard > 1 << 20 && memory.soft > 1 << 20);
+    assert_true((memory.hard == CGROUP_UNKNOWN || memory.hard > 1 << 20) && memory.soft > 1 << 20);
     assert_true(cgroup_processor_count("") <= 4096);
     assert_int_equal(errno, ERRNO_MARK);
 }

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "os/cgroup.h"
+#include "os/confined.h"
 #include "os/machine.h"
 #include "pages/metadata.h"
 #include "pages/purge.h"
@@ -61,6 +63,8 @@ static void test_group(void **state) {
     limits_look_now(root);
     assert_false(limits_would_press(500000000));
     assert_true(limits_would_press(500000001));
+    limits_look_now("/nowhere"); /* as in a jail, or without a descriptor left */
+    assert_true(limits_would_press(500000001));
     options.soft_limit = 600000000;
     assert_false(limits_would_press(600000000));
     assert_true(limits_would_press(600000001));
@@ -99,7 +103,7 @@ static void test_looks(void **state) {
     limits_note_time(start);
     limits_look();
     assert_true(limits.next_look_ms >= start + LIMITS_LOOK_INTERVAL_MS);
-    assert_int_not_equal(limits.group, 4711);
+    assert_true(limits.group != 4711 || cgroup_memory_limits("").hard == CGROUP_UNKNOWN);
     store_relaxed(&limits.group, LIMITS_NONE);
 }
 
@@ -244,6 +248,17 @@ static void test_growth_to_the_soft_limit(void **state) {
     purge_all(0);
 }
 
+/* Who may not ask anymore goes by what is known. */
+static void test_confined(void **state) {
+    (void)state;
+    write_text("cgroup/memory.high", "500000000\n");
+    limits_look_now(root);
+    confined_begin();
+    limits_look_now(root);
+    assert_false(limits_would_press(500000000));
+    assert_true(limits_would_press(500000001));
+}
+
 static void remove_tree(void) {
     static const char *const names[] = {"cgroup/memory.max",
                                         "cgroup/memory.high",
@@ -269,6 +284,7 @@ int main(void) {
         cmocka_unit_test(test_growth_at_the_hard_limit),
         cmocka_unit_test(test_soft_limit),
         cmocka_unit_test(test_growth_to_the_soft_limit),
+        cmocka_unit_test(test_confined),
     };
     CHECK(mkdtemp(root) != NULL, "cannot make %s", root);
     int failed = cmocka_run_group_tests_name("limits", tests, make_room, NULL);
