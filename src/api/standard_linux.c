@@ -19,7 +19,8 @@ PRIM_EXPORT int linux_prctl(int option, unsigned long second, unsigned long thir
 int linux_prctl(int option, unsigned long second, unsigned long third, unsigned long fourth,
                 unsigned long fifth) {
     bool confines = option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP;
-    if (confines && !is_confined() && process_is_home()) {
+    if (confines && !is_confined() && process_owns_memory()) {
+        process_note_home();
         maintenance_confine();
     }
     return (int)syscall(SYS_prctl, option, second, third, fourth, fifth);

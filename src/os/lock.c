@@ -19,9 +19,10 @@ static void pause_processor(void) {
 #endif
 }
 
-static void futex(struct lock *lock, int operation, uint32_t value) {
+void futex_call(_Atomic uint32_t *word, int operation, uint32_t value,
+                const struct timespec *time) {
     int saved_errno = errno;
-    syscall(SYS_futex, &lock->word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+    syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, time, NULL, 0);
     errno = saved_errno;
 }
 
@@ -35,12 +36,12 @@ PRIM_NOINLINE void lock_wait(struct lock *lock) {
         pause_processor();
     }
     while (exchange_acquire(&lock->word, 2) != 0) { /* order pair: lock */
-        futex(lock, FUTEX_WAIT, 2);
+        futex_call(&lock->word, FUTEX_WAIT, 2, NULL);
     }
 }
 
 PRIM_NOINLINE void lock_wake(struct lock *lock) {
-    futex(lock, FUTEX_WAKE, 1);
+    futex_call(&lock->word, FUTEX_WAKE, 1, NULL);
 }
 
 void lock_take(struct lock *lock) {

@@ -40,8 +40,10 @@ unsigned process_id(void);
 /* Main begins, or a fork's child: the process that is ours. Before, any is. */
 void process_note_home(void);
 bool process_has_home(void);
-/* Not so in a child that shares our memory (vfork). */
+/* Not so in a child that shares our memory (vfork), nor in one that only the kernel knows of. */
 bool process_is_home(void);
+/* Whether it is home, or a child that only the kernel knows of, but not vfork's. May set errno. */
+bool process_owns_memory(void);
 /* In a destructor of the library: the process, which is ending, ends with this status instead. */
 void process_exit_again(int status);
 

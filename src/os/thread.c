@@ -91,13 +91,9 @@ bool thread_is_there(int number) {
 
 void thread_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ms) {
     struct timespec duration = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    int saved_errno = errno;
-    syscall(SYS_futex, word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value, &duration, NULL, 0);
-    errno = saved_errno;
+    futex_call(word, FUTEX_WAIT, value, &duration);
 }
 
 void thread_wake(_Atomic uint32_t *word) {
-    int saved_errno = errno;
-    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
-    errno = saved_errno;
+    futex_call(word, FUTEX_WAKE, 1, NULL);
 }

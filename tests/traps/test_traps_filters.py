@@ -45,6 +45,13 @@ def test_t20_forks(preload, fixtures, call_numbers, each_library, settings):
     assert result.stdout == DONE
 
 
+def test_t20_a_child_by_clone(preload, fixtures, call_numbers, each_library):
+    """Who makes a child by the bare system call, for namespaces of its own, confines it, too."""
+    calls = call_numbers(*MALLOC_CALLS)
+    result = preload(each_library, fixtures("confined.c"), "few_cloned", "prctl", *calls)
+    assert result.stdout == DONE
+
+
 def test_t20_checked_library(preload, fixtures, call_numbers, each_library):
     calls = call_numbers(*MALLOC_CALLS, *THREAD_CALLS)
     result = preload(each_library, fixtures("confined.c"), "few_threads", "prctl", *calls)
