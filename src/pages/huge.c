@@ -20,6 +20,8 @@ enum {
                                  a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
+    DENSE_TIMES = 16,         /* so many times a dense range may be huge after it: a table that is
+                                 hardly used, and costs a huge page a touch, may be of any size */
     PROBES = 0x55555550,      /* counts whose range goes without at its end: 16, 64, 256 ... */
     STALL_US = 3000,          /* a fault that takes longer is a stall */
     FIRST_PAUSE = 8,          /* ranges without huge pages after the first stall */
@@ -80,13 +82,15 @@ uintptr_t huge_map_pool(size_t size) {
     return (uintptr_t)pages;
 }
 
-/* Whether nearly all of the range considered last is resident by now. */
-static bool is_last_dense(const struct judgement *judgement) {
+/* How large the range considered last is if nearly all of it is resident by now, else 0. */
+static size_t last_dense_size(const struct judgement *judgement) {
     uintptr_t start = load_relaxed(&judgement->start);
     uintptr_t end = load_relaxed(&judgement->end);
-    return start < end && /* else there is none, or another thread is between the two */
-           memory_page_size() == SMALL_PAGE &&
-           memory_samples((void *)start, end - start, (end - start) / SAMPLES) >= DENSE_SAMPLES;
+    bool is_dense =
+        start < end && /* else there is none, or another thread is between the two */
+        memory_page_size() == SMALL_PAGE &&
+        memory_samples((void *)start, end - start, (end - start) / SAMPLES) >= DENSE_SAMPLES;
+    return is_dense ? end - start : 0;
 }
 
 static bool is_pausing(void) {
@@ -123,9 +127,11 @@ static bool is_probe(uint32_t count) {
 
 /* A range of slabs may have been asked for before. */
 static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end) {
-    bool is_wanted = is_last_dense(judgement);
+    size_t dense = last_dense_size(judgement);
+    bool is_wanted = dense != 0;
     uint32_t count = load_relaxed(&judgement->count);
     uintptr_t probe = is_wanted && is_probe(count) ? end - HUGE_SIZE : end;
+    probe = is_wanted ? bits_min(probe, start + dense * DENSE_TIMES) : probe;
     store_relaxed(&judgement->count, count + is_wanted);
     store_relaxed(&judgement->is_wanted, is_wanted);
     store_relaxed(&judgement->start, probe < end ? probe : start);

@@ -4,7 +4,7 @@
  * memory nobody asked for. So (thp=auto) the kernel is asked for them only
  *   for whole blocks of 2 MiB without any page yet,
  *   when the range considered before, of the same kind (slabs and the like, or large blocks), has
- *   become dense by now: nearly all of its pages are resident,
+ *   become dense by now: nearly all of its pages are resident; and for some times its size only,
  *   for slabs and the like, in a heap that is not small, nor small for its threads, and has no hard
  *   limit (which counts what is in use, not what is resident with it),
  *   and while the kernel hands them out quickly: a slow fault is followed by a time without.

@@ -75,6 +75,24 @@ static void test_first_range_gets_none(void **state) {
     assert_int_equal(load_relaxed(&huge_asked_bytes), 0);
 }
 
+/* A table of any size may be sparse, whatever was dense before: sixteen times as much becomes huge,
+ * and the rest tells of the next. */
+static void test_sparse_table(void **state) {
+    (void)state;
+    enum { DENSE = 3, TIMES = 16, TABLE = 8 * DENSE * TIMES };
+    struct span *dense = take(DENSE * BLOCK);
+    consider(dense);
+    touch(dense);
+    size_t before = load_relaxed(&huge_asked_bytes);
+    struct span *table = take((size_t)TABLE * BLOCK);
+    consider(table);
+    assert_true(load_relaxed(&huge_asked_bytes) - before <= (size_t)DENSE * TIMES * HUGE_SIZE);
+    before = load_relaxed(&huge_asked_bytes);
+    struct span *next = take(3 * BLOCK);
+    consider(next);
+    assert_int_equal(load_relaxed(&huge_asked_bytes), before);
+}
+
 /* Whether it is asked for at its end. */
 static bool has_probe(const struct span *span) {
     return !span_has_mark(bits_round_down(span_end(span), HUGE_SIZE) - HUGE_SIZE, MARK_HUGE);
@@ -181,6 +199,7 @@ int main(void) {
         cmocka_unit_test(test_small_heap_gets_none),
         cmocka_unit_test(test_many_threads_get_none),
         cmocka_unit_test(test_first_range_gets_none),
+        cmocka_unit_test(test_sparse_table),
         cmocka_unit_test(test_dense_use_earns_them),
         cmocka_unit_test(test_sparse_use_does_not),
         cmocka_unit_test(test_small_spans),
