@@ -364,7 +364,7 @@ class memory_resource : public std::pmr::memory_resource {
         return prim::allocate(size, alignment);
     }
     void do_deallocate(void *block, std::size_t, std::size_t) override {
-        prim_free(block);
+        prim_free(block);  // malloc's, where that aligns enough: no alignment was asked for
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
 #if defined(__cpp_rtti)

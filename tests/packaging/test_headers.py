@@ -78,6 +78,13 @@ def test_heaps_under_the_standard_library(tmp_path, compiler, standard):
     assert run(tmp_path / "program") == "heaps: good\n"
 
 
+def test_memory_resources_under_checks(tmp_path):
+    """What they free was allocated as they say, whatever alignment the container states."""
+    run("g++", "-std=c++17", "-O1", "-fno-builtin", f"-I{ROOT}/include", FIXTURES / "resources.cc",
+        LIBRARY / "libprimalloc_prefixed.a", "-pthread", "-o", tmp_path / "program")
+    assert run(tmp_path / "program", MALLOC_CHECK_="3") == "resources: good\n"
+
+
 @pytest.mark.parametrize("header", ["primalloc.hpp", "primalloc-new-delete.hpp"])
 @pytest.mark.parametrize("standard", ["c++11", "c++20"])
 def test_headers_of_cxx_without_exceptions_and_types(header, standard):
