@@ -71,8 +71,8 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
 }
 
-/// The files of an archive: the standard names only for the feature `override`, of the two that
-/// learn when main begins the one that is not for shared libraries, and nothing of the minimal one.
+/// The files of an archive: the standard names only for the feature `override`, of those that belong
+/// to a program's start the one that is not for shared libraries, and nothing of the minimal one.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let layers = fs::read_to_string(root.join("src/LAYERS")).expect("src/LAYERS");
     let replaces = env::var_os("CARGO_FEATURE_OVERRIDE").is_some();
@@ -83,7 +83,7 @@ fn sources(root: &Path) -> Vec<PathBuf> {
             let path = entry.expect("an entry of it").path();
             let name = path.file_name().expect("a name").to_string_lossy().into_owned();
             let is_wanted = name.ends_with(".c")
-                && name != "start_main.c"
+                && (name == "start_constructor.c" || !name.starts_with("start_"))
                 && name != "unwatched.c"
                 && (replaces || !name.starts_with("standard_"));
             if is_wanted {

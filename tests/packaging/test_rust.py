@@ -1,6 +1,6 @@
 """The crate in bindings/rust as another crate takes it; its own tests run by cargo test."""
 
-from conftest import ROOT, need, run
+from conftest import ROOT, defined_names, need, run
 
 VERSION = (ROOT / "VERSION").read_text().strip()
 TARGET = ROOT / "build" / "cargo-bindings"
@@ -27,3 +27,12 @@ def test_the_feature_override(tmp_path):
     said = run("cargo", "test", "--quiet", "--locked", "--features", "override", "--test", "global",
                "--target-dir", TARGET, "--manifest-path", ROOT / "bindings" / "rust" / "Cargo.toml")
     assert "test result: ok" in said
+
+
+def test_a_program_keeps_what_is_not_ours(tmp_path):
+    """Without the feature `override` the crate defines names of primalloc alone."""
+    need("cargo")
+    run("cargo", "build", "--quiet", "--locked", "--target-dir", tmp_path,
+        "--manifest-path", ROOT / "bindings" / "rust" / "Cargo.toml")
+    archive, = tmp_path.glob("debug/build/primalloc-*/out/libprimalloc.a")
+    assert {name for name in defined_names(archive) if not name.startswith("prim_")} == set()
