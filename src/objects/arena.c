@@ -416,11 +416,7 @@ void *arena_reallocate(void *block, size_t size) {
     void *target =
         leaves ? allocate(size)
                : arena_allocate_entering(found.arena, (struct arena_request){.size = size}, NULL);
-    if (target) {
-        memcpy(target, block, bits_min(found.usable, size));
-        release(block); /* by the front door, where calls are counted */
-    }
-    return target;
+    return move_to(target, block, found.usable, size);
 }
 
 bool arena_expand(void *block, size_t size) {

@@ -95,13 +95,18 @@ static void *allocate_moved(size_t old_size, size_t size) {
     return gets_room && !threshold_is_large(room) ? allocate_with_room(size, room) : allocate(size);
 }
 
-static void *move_block(void *block, size_t old_size, size_t size) {
-    void *target = allocate_moved(old_size, size);
-    if (target) { /* in place of memcpy a compiler that saves bytes takes a slow instruction */
-        memmove(target, block, bits_min(old_size, size));
-        release(block);
+PRIM_NOINLINE void *move_to(void *target, void *block, size_t old_size, size_t size) {
+    if (!target) {
+        return size <= old_size ? block : NULL;
     }
+    /* in place of memcpy a compiler that saves bytes takes a slow instruction */
+    memmove(target, block, bits_min(old_size, size));
+    release(block);
     return target;
+}
+
+static void *move_block(void *block, size_t old_size, size_t size) {
+    return move_to(allocate_moved(old_size, size), block, old_size, size);
 }
 
 /* To those who sample, a large block that becomes another number of slices is another one. */
@@ -167,12 +172,7 @@ static PRIM_COLD void *reallocate_filled(void *block, size_t size) {
     if (size <= old_size && size >= old_size / 2) {
         return block; /* filled to its end when it was new */
     }
-    void *target = allocate(size);
-    if (target) {
-        memcpy(target, block, bits_min(old_size, size));
-        release(block);
-    }
-    return target;
+    return move_to(allocate(size), block, old_size, size);
 }
 
 static PRIM_NOINLINE void *reallocate_any(void *block, size_t size) {

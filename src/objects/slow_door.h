@@ -37,6 +37,10 @@ void see_allocation(void *block, size_t size, size_t filled_size);
 /* C's realloc, but for size 0: the smallest block. A block that does not move keeps its place. */
 void *reallocate(void *block, size_t size);
 
+/* The rest of it, for a block that is to move to the target: that one, with the old one's contents.
+ * Where there is no memory for a target, who wants less keeps the block. */
+void *move_to(void *target, void *block, size_t old_size, size_t size);
+
 /* Makes the block at least size bytes where it is; false if it must move. Never shrinks it. */
 bool expand(void *block, size_t size);
 

@@ -112,6 +112,22 @@ static void test_failed_calls_change_nothing(void **state) {
     free(block);
 }
 
+/* There is no room for another block, but the old one is room enough. */
+static void test_a_block_shrinks_where_all_is_full(void **state) {
+    (void)state;
+    unsigned char *block = opaque(malloc(30000));
+    fill_pattern(block, 30000, 3);
+    struct node *head = NULL;
+    for (size_t i = 0; i < SIZES; i++) {
+        allocate_until_failure(&head, sizes[i]);
+    }
+    block = opaque(realloc(block, 700));
+    assert_non_null(block);
+    assert_int_equal(check_pattern(block, 700, 3), 700);
+    free(block);
+    check_and_free(&head, 0);
+}
+
 static void *exhaust(void *argument) {
     (void)argument;
     for (size_t i = 0; i < 3 * SIZES; i++) {
@@ -177,6 +193,7 @@ int main(void) {
         cmocka_unit_test(test_exhaustion_and_recovery),
         cmocka_unit_test(test_holes_are_used),
         cmocka_unit_test(test_failed_calls_change_nothing),
+        cmocka_unit_test(test_a_block_shrinks_where_all_is_full),
         cmocka_unit_test(test_threads_share_the_limit),
         cmocka_unit_test(test_fork_at_the_limit),
         cmocka_unit_test(test_great_alignments_change_nothing),

@@ -1,5 +1,5 @@
 /* Which pointers are blocks of a heap, what a heap counts of blocks in odd places, and what becomes
- * of the blocks of a deleted heap that has no room. */
+ * of the blocks of a heap that is deleted or full. */
 #include "support/support.h"
 
 #include <errno.h>
@@ -21,6 +21,7 @@
 #pragma weak prim_heap_set_limit
 #pragma weak prim_heap_malloc
 #pragma weak prim_heap_malloc_aligned_at
+#pragma weak prim_heap_realloc
 #pragma weak prim_heap_of
 #pragma weak prim_heap_contains
 #pragma weak prim_heap_counts
@@ -136,12 +137,35 @@ static void test_a_deleted_heaps_blocks_grow_elsewhere(void **state) {
     }
 }
 
+/* There is no room for another block, but the old one is room enough. */
+static void test_a_block_of_a_full_heap_shrinks(void **state) {
+    (void)state;
+    for (size_t size = 100; size < 3000000; size = size * 3 + 7) {
+        for (size_t less = 1; less < size; less = less * 9 + 1) {
+            prim_heap_t *heap = prim_heap_new();
+            char *block = prim_heap_malloc(heap, size);
+            fill_pattern(block, size, size);
+            prim_heap_set_limit(heap, malloc_usable_size(block));
+            assert_null(prim_heap_malloc(heap, 1));
+            block = realloc(block, less);
+            assert_non_null(block);
+            assert_ptr_equal(prim_heap_of(block), heap);
+            assert_int_equal(check_pattern(block, less, size), less);
+            assert_null(prim_heap_realloc(heap, block, size * 2));
+            free(block);
+            assert_int_equal(counts_of(heap).bytes, 0);
+            prim_heap_destroy(heap);
+        }
+    }
+}
+
 int main(void) {
     expect_allocator();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_its_start_is_the_block),
         cmocka_unit_test(test_blocks_at_an_offset),
         cmocka_unit_test(test_a_deleted_heaps_blocks_grow_elsewhere),
+        cmocka_unit_test(test_a_block_of_a_full_heap_shrinks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
