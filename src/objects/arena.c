@@ -356,8 +356,10 @@ void arena_release(void *block) {
     } else if (!place.chunk) {
         free_large(place.span);
     }
-    if (is_last) {
+    if (is_last) { /* from outside: what is freed inside must wait, and is lost where one watches */
+        thread_cache_leave();
         arena_destroy(arena);
+        thread_cache_nest();
     }
 }
 

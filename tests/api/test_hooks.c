@@ -195,6 +195,28 @@ static void test_chain(void **state) {
     prim_hooks_set(NULL);
 }
 
+/* A deleted heap ends with its last block, hooks or none, and leaves nothing behind. */
+static void test_a_deleted_heap_leaves_nothing(void **state) {
+    (void)state;
+    static struct counts counts;
+    struct prim_hooks hooks = counting(&counts);
+    struct prim_stats before;
+    struct prim_stats after;
+    prim_stats_get(&before, sizeof before);
+    prim_hooks_set(&hooks);
+    for (size_t i = 0; i < 1000; i++) {
+        prim_heap_t *heap = prim_heap_new();
+        void *block = prim_heap_malloc(heap, 100);
+        prim_heap_delete(heap);
+        free(block);
+    }
+    prim_hooks_set(NULL);
+    prim_stats_get(&after, sizeof after);
+    assert_int_equal(counts.released, 1000);
+    assert_true(after.live_blocks < before.live_blocks + 10);
+    assert_int_equal(after.heaps, before.heaps);
+}
+
 static void *allocate_much(void *unused) {
     for (size_t i = 0; i < ROUNDS; i++) {
         unsigned char *block = opaque(malloc(i % 3000 + 1));
@@ -235,6 +257,7 @@ int main(void) {
         cmocka_unit_test(test_every_call_is_seen),
         cmocka_unit_test(test_memory_of_its_own),
         cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_a_deleted_heap_leaves_nothing),
         cmocka_unit_test(test_threads),
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
