@@ -195,6 +195,7 @@ static void *checked_allocate(const struct watcher *self, const struct request *
         record->alignment = request->alignment;
         record->front = front;
         record->call = (uint8_t)request->call;
+        record->is_in_heap = request->arena && request->arena->kind == ARENA_HEAP;
         record->allocated = stack;
         check_zones_write(record, usable_size(start));
         fault = count_call();
@@ -301,7 +302,7 @@ static void checked_release(const struct watcher *self, void *block,
     struct check_record *record = live_record(block, request, &now, &fault);
     if (record) {
         plain = plain_of(record);
-        is_kept = record->size <= QUARANTINE_BLOCK_MAX && !arena_of(plain);
+        is_kept = record->size <= QUARANTINE_BLOCK_MAX && !record->is_in_heap;
         record->is_freed = true;
         record->freed_call = (uint8_t)request->call;
         record->freed = now;

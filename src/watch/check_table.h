@@ -28,6 +28,7 @@ struct check_record {
     uint8_t call;     /* enum call: that allocated, and that freed it */
     uint8_t freed_call;
     bool is_freed;
+    bool is_in_heap; /* a first-class one */
     struct check_stack allocated;
     struct check_stack freed;
 };

@@ -177,3 +177,9 @@ def test_programs_without_fault(harness, program):
     require(program)
     result = run(harness, CLEAN[program], check=True, MALLOC_CHECK_="3")
     assert b"primalloc" not in result.stderr
+
+
+def test_memory_that_was_lent_is_left_alone(harness, fixtures):
+    """Once the heap over it is deleted and its last block freed the program may unmap it."""
+    result = run(harness, [fixtures("lent_memory.c")], check=True, MALLOC_CHECK_="3")
+    assert result.stdout == b"good\n" and result.stderr == b""
