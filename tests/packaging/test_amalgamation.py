@@ -67,3 +67,11 @@ def test_it_makes_a_library_to_preload(amalgamated, tmp_path):
     run("ls", "/", LD_PRELOAD=str(library), PRIMALLOC_STATS="full",
         PRIMALLOC_STATS_OUTPUT=str(statistics))
     assert re.search(r"^primalloc pid=\d+ program=ls allocations=[1-9]", statistics.read_text())
+
+
+def test_t07_a_plugin_that_holds_it(amalgamated, amalgamation, tmp_path):
+    """dlclose leaves it in place: threads that have called it end later."""
+    run("gcc", "-shared", "-fPIC", f"-I{amalgamation}", FIXTURES / "plugin.c",
+        amalgamated("gcc", "-O1", "-fPIC"), "-o", tmp_path / "plugin.so", "-pthread")
+    run("gcc", FIXTURES / "plugin_host.c", "-o", tmp_path / "host", "-pthread", "-ldl")
+    assert run(tmp_path / "host", tmp_path / "plugin.so") == "host: good\n"

@@ -153,7 +153,8 @@ class Amalgamation:
         others = set().union(*(self.names[other] for other in self.names if other != path))
         macros = sorted(set(re.findall(r"^#define (\w+)", text, re.MULTILINE))
                         - set(re.findall(r"^#ifndef (\w+)", text, re.MULTILINE)))
-        private = self.names[path] - self.common
+        private = {name for name in self.names[path] - self.common
+                   if not name.startswith("__")}  # which are the linker's, or libc's
         stem = "_".join(Path(path).with_suffix("").parts[1:])
         renamed = {name: f"{stem}_c_{name}" for name in private & others}
         text = OWN_INCLUDE.sub(self.include, replace_words(text, renamed))
