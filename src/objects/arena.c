@@ -24,6 +24,9 @@ static struct {
 
 _Atomic size_t arena_space_bytes;
 
+_Static_assert(sizeof(struct arena) + (ARENA_CLASS_LAST + 1) * sizeof(struct arena_block *) <= 704,
+               "an empty heap takes as little as primalloc.h says");
+
 static void copy_name(struct arena *arena, const char *name) {
     size_t length = strnlen(name, ARENA_NAME_SIZE - 1);
     memcpy(arena->name, name, length);
@@ -39,7 +42,7 @@ static struct arena *create(enum arena_kind kind, const char *name, unsigned cla
         return NULL;
     }
     memset(arena, 0, size);
-    arena->class_last = class_last;
+    arena->class_last = (uint8_t)class_last;
     arena->is_lent = is_lent;
     arena->kind = (uint8_t)kind;
     copy_name(arena, name);

@@ -84,7 +84,7 @@ struct arena {
     _Atomic bool is_deleted;    /* (atomic: hint, written under the lock) has no name anymore */
     bool is_lent;               /* (const) over the caller's memory */
     uint8_t kind;               /* (const) enum arena_kind */
-    unsigned class_last;        /* (const) of blocks in chunks */
+    uint8_t class_last;         /* (const) of blocks in chunks */
     arena_block_end *block_end; /* (const) is told of each block that ends; may be NULL */
     unsigned cell_count;        /* (lock: ARENA) ever taken */
     struct arena *next;         /* (lock: ARENAS) */

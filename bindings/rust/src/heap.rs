@@ -90,7 +90,7 @@ impl core::fmt::Display for LendError {
 impl core::error::Error for LendError {}
 
 impl Heap {
-    /// A new heap; it takes 640 bytes.
+    /// A new heap; it takes 704 bytes.
     pub fn new() -> Result<Heap, AllocError> {
         NonNull::new(unsafe { ffi::prim_heap_new() }).map(|raw| Heap { raw }).ok_or(AllocError)
     }
