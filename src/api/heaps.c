@@ -172,10 +172,9 @@ PRIM_EXPORT void *prim_heap_malloc_aligned_at(prim_heap_t *heap, size_t size, si
             return front_allocate(size, alignment, CALL_ALIGNED, __builtin_return_address(0));
         }
         arena = arena_unnamed();
-    }
-    if (!arena) {
-        errno = ENOMEM;
-        return NULL;
+        if (!arena) {
+            return NULL; /* with errno: there was no memory for it */
+        }
     }
     return allocate_in(arena, (struct arena_request){size, alignment, offset}, CALL_ALIGNED,
                        __builtin_return_address(0));

@@ -31,9 +31,14 @@ PRIM_COLD const char *report_verdict(uint64_t allocations, uint64_t frees) {
 }
 
 PRIM_COLD void report_print_name(struct print *out, const char *name) {
+    const char *digits = "0123456789abcdef";
     for (; *name; name++) {
-        bool is_plain = *name >= ' ' && *name <= '~' && !strchr("\"\\<>&", *name);
-        print_bytes(out, is_plain ? name : "?", 1);
+        bool is_plain = *name >= ' ' && *name <= '~' && !strchr("\"\\<>&%", *name);
+        print_bytes(out, is_plain ? name : "%", 1);
+        if (!is_plain) {
+            print_bytes(out, &digits[*name >> 4 & 15], 1);
+            print_bytes(out, &digits[*name & 15], 1);
+        }
     }
 }
 

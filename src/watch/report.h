@@ -41,7 +41,8 @@ void report_as_openmetrics(struct report *report);
 /* The table of first-class heaps and tags, as text; nothing where there are none. */
 void report_heaps_as_text(struct report *report);
 
-/* A name that may hold anything: what a form does not take as it is becomes a question mark. */
+/* A name that may hold anything: what a form may not take as it is is written as in a URL, "%c3",
+ * so that names that differ are told apart. */
 void report_print_name(struct print *out, const char *name);
 
 /* Whether anything of the class was ever used, as far as is known. */

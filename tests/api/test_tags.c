@@ -274,6 +274,24 @@ static void test_forms(void **state) {
     free(block);
 }
 
+/* In no form may two tags have the same row, as those who read OpenMetrics refuse one of them. */
+static void test_names_of_any_bytes(void **state) {
+    (void)state;
+    static const char *const names[] = {"\xc3\xa4", "\xc3\xb6", "a<b", "a>b", "50%", "a%3Cb"};
+    static const char *const shown[] = {"%c3%a4", "%c3%b6", "a%3cb", "a%3eb", "50%25", "a%253Cb"};
+    enum { COUNT = sizeof names / sizeof names[0] };
+    void *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        prim_tag_push(names[i]);
+        blocks[i] = opaque(malloc(100));
+        prim_tag_pop();
+    }
+    for (int i = 0; i < COUNT; i++) {
+        expect_live(shown[i], 1);
+        free(blocks[i]);
+    }
+}
+
 static void *leave_with_tags(void *argument) {
     (void)argument;
     prim_tag_push("left behind");
@@ -422,6 +440,7 @@ int main(void) {
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_names_of_any_bytes),
         cmocka_unit_test(test_end_of_a_thread),
         cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_fork),

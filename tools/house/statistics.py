@@ -71,7 +71,8 @@ HEAPS = """## By heap
 One row for each first-class heap of `primalloc.h`, exact, whether calls are counted or not. Its
 verdict is `ok` if all its blocks are freed. A heap's kind is `heap`; `deleted` when only its last
 blocks keep it; `tag` for what `prim_tag_push` collects; `internal` for what the library needs for
-itself. Blocks in lent memory are in `lent_bytes` and in no other figure of the process.
+itself. Blocks in lent memory are in `lent_bytes` and in no other figure of the process. In names,
+what is not printable ASCII or has a meaning in one of the forms is written as in a URL: `%c3`.
 """
 
 FORMS = """## JSON
