@@ -6,8 +6,10 @@ check_c_compiler_flag(-falign-labels=1 PRIMALLOC_HAS_ALIGN_LABELS)
 check_c_compiler_flag(-fcf-protection=none PRIMALLOC_HAS_CF_PROTECTION)
 check_c_compiler_flag(-fno-semantic-interposition PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
 
+# The objects of an archive become one, and the linker puts the library's functions in order: both
+# want machine code, whatever the project around us compiles to.
 set(PRIMALLOC_COMPILE_OPTIONS
-    -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions
+    -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-lto
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
     # A compiler that knows malloc by name may turn our own code into a call of our own code.
     -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free)
@@ -34,6 +36,7 @@ set(PRIMALLOC_LINK_OPTIONS
 function(primalloc_object_library target)
     cmake_parse_arguments(ARG "" "" "SOURCES;DEFINITIONS;OPTIONS" ${ARGN})
     add_library(${target} OBJECT ${ARG_SOURCES})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF) # files have names of their own
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src"
                                "${PROJECT_SOURCE_DIR}/include")
     target_compile_options(${target} PRIVATE ${PRIMALLOC_COMPILE_OPTIONS} ${ARG_OPTIONS})

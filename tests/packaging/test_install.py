@@ -130,6 +130,17 @@ def test_fetch_content_of_a_checkout(tmp_path):
     assert "libprimalloc.a" not in built, "what is not linked is not built"
 
 
+def test_a_project_with_settings_of_its_own(tmp_path):
+    """Those that change what a compiler is given for each file are not ours."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(holds LANGUAGES C)\n"
+        "set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)\nset(CMAKE_UNITY_BUILD ON)\n"
+        f"add_subdirectory({ROOT} primalloc)\nadd_executable(words {EXAMPLES}/c/words.c)\n"
+        "target_link_libraries(words PRIVATE primalloc::static)\n")
+    folder = build(tmp_path, tmp_path / "build")
+    assert counts(folder / "words") == f"primalloc {VERSION} serves malloc"
+
+
 def test_add_subdirectory(tmp_path):
     """Configured only: FetchContent has built it the same way."""
     (tmp_path / "CMakeLists.txt").write_text(
@@ -142,6 +153,16 @@ def test_add_subdirectory(tmp_path):
     run("cmake", "-S", tmp_path, "-B", tmp_path / "build")
     installs = (tmp_path / "build" / "primalloc" / "cmake_install.cmake").read_text()
     assert "libprimalloc" not in installs, "a project that holds primalloc installs its own files"
+
+
+def test_a_project_that_holds_and_installs_it(tmp_path):
+    """PRIMALLOC_INSTALL: what is installed has been built, linked or not, and is found."""
+    folder = build(EXAMPLES / "cxx", tmp_path / "holds", f"-DPRIMALLOC_SOURCE={ROOT}",
+                   "-DPRIMALLOC_INSTALL=ON", "-DCMAKE_INSTALL_LIBDIR=lib")
+    run("cmake", "--install", folder, "--prefix", tmp_path / "prefix")
+    folder = build(EXAMPLES / "c", tmp_path / "finds", f"-DCMAKE_PREFIX_PATH={tmp_path}/prefix")
+    for program in ("words", "words_static", "words_prefixed"):
+        assert counts(folder / program) == f"primalloc {VERSION} serves malloc"
 
 
 def test_malloc_is_replaced_by_a_library_with_versions(installed, tmp_path):
