@@ -5,6 +5,10 @@
  * means prim_malloc, as a call, as std::malloc and where its address is taken; so does a member of
  * that name, in every file that includes this header.
  *
+ * It includes headers of libc, which heed a macro like _GNU_SOURCE only if it is defined before the
+ * first of them. So where the compiler includes it, define on the command line, too, what the files
+ * define for themselves: cc -D_GNU_SOURCE -include primalloc-override.h.
+ *
  * What libc itself allocates and hands out (getline, realpath, asprintf, open_memstream, scandir)
  * is libc's to free: pass it to libc_free. primalloc ignores a block that is not its own, so such a
  * block is lost, nothing worse. strdup and strndup give primalloc's blocks. C++'s operators new and

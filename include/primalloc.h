@@ -202,7 +202,8 @@ size_t prim_option_list(prim_option_visit *visit, void *context);
 /* == Messages ==
  * Threads: any, but before other threads print or fail. */
 
-/* Takes a piece of text, which does not end in a zero. */
+/* Takes a piece of text, which does not end in a zero. An exception of C++ out of it would end the
+ * program. */
 typedef void prim_output(const char *text, size_t length, void *context);
 
 /* Says where statistics are printed instead of standard error; NULL: there again.
@@ -428,7 +429,8 @@ prim_heap_t *prim_heap_new(void);
  * memory, huge pages; not a block of this allocator. It uses the whole 16 KiB units in [memory,
  * memory + size), up to 64 GiB, a sixteenth of it for itself, for blocks of up to 256 KiB; all
  * else is ENOMEM. The memory must stay until the heap is destroyed, or deleted and its last
- * block freed.
+ * block freed. Of processes that share it only one may use the heap: behind a fork the parent or
+ * the child.
  * Errors: NULL with ENOMEM, or with EINVAL if there is no whole unit, or one is in use by a
  *     heap. */
 prim_heap_t *prim_heap_new_in(void *memory, size_t size);
@@ -446,7 +448,7 @@ void prim_heap_destroy(prim_heap_t *heap);
 
 /* From now on all blocks of the heap together, sizes rounded up as prim_malloc_usable_size tells,
  * hold at most so many bytes: beyond, NULL with ENOMEM. 0: no limit, as at first. Blocks that exist
- * stay. Ignored for NULL.
+ * stay. One that realloc makes greater elsewhere counts twice meanwhile. Ignored for NULL.
  * Errors: none. */
 void prim_heap_set_limit(prim_heap_t *heap, size_t bytes);
 
@@ -518,7 +520,8 @@ struct prim_heap_area {
     size_t blocks; /* in use */
 };
 
-/* Are shown one area or block after the other; false ends the visit. */
+/* Are shown one area or block after the other; false ends the visit. An exception of C++ out of one
+ * would end the program. */
 typedef bool prim_heap_area_visitor(const prim_heap_t *heap, const struct prim_heap_area *area,
                                     void *argument);
 typedef bool prim_heap_block_visitor(const prim_heap_t *heap, void *block, size_t size,
@@ -582,7 +585,8 @@ void *prim_recalloc(void *block, size_t old_count, size_t count, size_t size);
  * Errors: NULL, and the block is as it was; errno, too. */
 void *prim_expand(void *block, size_t size);
 
-/* The bytes that a block of this size has at least: asking for them costs no more.
+/* What a request for so many bytes is rounded up to: asking for that costs no more. The bytes that
+ * one has are those asked for, or what prim_malloc_usable_size tells.
  * Errors: none. */
 size_t prim_good_size(size_t size);
 /* How many faults all blocks have, if option check is on.
