@@ -78,14 +78,14 @@ static PRIM_READS_STRANGERS bool is_in_use(const struct chunk *chunk, uintptr_t 
 
 static PRIM_READS_STRANGERS bool is_in_arena(const struct chunk *chunk) {
     const struct heap *heap = (const struct heap *)((uintptr_t)chunk & ~(uintptr_t)(HEAP_MAX - 1));
-    if (!readable_page_now((uintptr_t)heap)) {
+    if (!readable_page((uintptr_t)heap)) {
         return false;
     }
     uintptr_t arena = (uintptr_t)heap->arena;
     const struct heap *first = (const struct heap *)(arena & ~(uintptr_t)(HEAP_MAX - 1));
     bool is_heap = heap->size <= HEAP_MAX && (uintptr_t)chunk - (uintptr_t)heap < heap->size;
     return is_heap && arena - (uintptr_t)first < (uintptr_t)memory_page_size() &&
-           readable_page_now((uintptr_t)first) && (uintptr_t)first->arena == arena &&
+           readable_page((uintptr_t)first) && (uintptr_t)first->arena == arena &&
            is_in_use(chunk, (uintptr_t)heap + heap->size);
 }
 
@@ -102,7 +102,7 @@ static PRIM_READS_STRANGERS bool is_mapping(const struct chunk *chunk) {
 static PRIM_READS_STRANGERS bool is_block(uintptr_t address) {
     uintptr_t brk_end = (uintptr_t)__curbrk;
     bool is_by_brk = address < brk_end && address > program_end();
-    if (!(is_by_brk ? readable_page(address - UNIT) : readable_page_now(address - UNIT))) {
+    if (!readable_page(address - UNIT)) {
         return false;
     }
     const struct chunk *chunk = (const struct chunk *)(address - UNIT);

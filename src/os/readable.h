@@ -8,11 +8,7 @@
 
 #include "base/compiler.h"
 
-/* Whether the page that holds this address can be read. Answers are kept: a page that was readable
- * a while ago and is no longer may still count as readable. */
+/* Whether the page that holds this address can be read now: the kernel is asked each time. */
 bool readable_page(uintptr_t address);
-
-/* Asks the kernel, each time. */
-bool readable_page_now(uintptr_t address);
 
 #endif

@@ -125,7 +125,7 @@ static PRIM_UNWATCHED void scan(struct leak_graph *graph, uintptr_t start, uintp
     for (uintptr_t at = bits_round_up(start, WORD); at + WORD <= end; at += WORD) {
         if (at >= readable_end) {
             readable_end = bits_round_down(at, PAGE_LEAST) + PAGE_LEAST;
-            if (!readable_page_now(at)) {
+            if (!readable_page(at)) {
                 at = readable_end - WORD;
                 continue;
             }

@@ -114,7 +114,7 @@ static void follow_outside_heap(struct leak_graph *graph, uintptr_t start, uintp
 /* The table of the modules' thread-local blocks that were allocated for themselves. */
 static void follow_slots(struct leak_graph *graph, uintptr_t thread_pointer) {
     uintptr_t *slots = ((uintptr_t **)thread_pointer)[1];
-    if (slots && readable_page_now((uintptr_t)(slots - 2)) && slots[-2] < SLOTS_MAX) {
+    if (slots && readable_page((uintptr_t)(slots - 2)) && slots[-2] < SLOTS_MAX) {
         follow(graph, (uintptr_t)slots, (uintptr_t)(slots + 2 * (slots[-2] + 1)));
     }
 }

@@ -22,7 +22,7 @@ static void tells_what_can_be_read(void **state) {
     assert_false(readable_page((uintptr_t)1 << 62));
     assert_int_equal(errno, ERRNO_MARK);
     munmap(memory, 2 * PAGE);
-    assert_false(readable_page_now((uintptr_t)memory));
+    assert_false(readable_page((uintptr_t)memory));
 }
 
 int main(void) {

@@ -308,6 +308,35 @@ static void a_wrong_frame_pointer_ends_the_walk(void **state) {
     munmap(hole, 4096);
     munmap((void *)code, 4096);
 }
+static void (*code_beside)(void (*)(void), uintptr_t);
+static uintptr_t beside;
+
+static void coroutine_with_a_wrong_pointer(void) {
+    code_beside(capture, beside);
+}
+
+/* To where something was when a walk was there last. */
+static void a_frame_pointer_to_what_is_gone_ends_the_walk(void **state) {
+    (void)state;
+    enum { SIZE = 65536 };
+    static const unsigned char bytes[] = {0x55, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x5d, 0xc3};
+    char *memory = mmap(NULL, 2 * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    code_beside = make_code(bytes, sizeof bytes);
+    beside = (uintptr_t)memory + SIZE;
+    for (unsigned i = 0; i < 2; i++) {
+        ucontext_t inside;
+        getcontext(&inside);
+        inside.uc_stack.ss_sp = memory;
+        inside.uc_stack.ss_size = SIZE;
+        inside.uc_link = &outside;
+        makecontext(&inside, coroutine_with_a_wrong_pointer, 0);
+        swapcontext(&outside, &inside);
+        assert_int_equal(frame_count, 2);
+        munmap(memory + SIZE, SIZE);
+    }
+    munmap(memory, SIZE);
+    munmap((void *)code_beside, 4096);
+}
 #endif
 
 int main(void) {
@@ -325,6 +354,7 @@ int main(void) {
 #if defined(__x86_64__)
         cmocka_unit_test(code_with_frame_pointers_needs_no_tables),
         cmocka_unit_test(a_wrong_frame_pointer_ends_the_walk),
+        cmocka_unit_test(a_frame_pointer_to_what_is_gone_ends_the_walk),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
