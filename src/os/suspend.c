@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/print.h"
 #include "os/memory.h"
 #include "os/thread.h"
 
@@ -29,6 +28,7 @@ enum {
     THREADS_SIZE = SUSPEND_THREADS_MAX * sizeof(struct suspended_thread),
     EVENT_STOP = 128, /* of PTRACE_INTERRUPT, in the status's third byte */
     PATIENCE_MS = 50,
+    LOOKS_MAX = 20, /* of a millisecond each */
 #if defined(__aarch64__)
     REGISTER_STACK = 31,
 #else
@@ -86,9 +86,10 @@ struct directory_entry { /* as getdents64 gives them */
 };
 
 /* One look at the list of threads: attaches to those that are new; how many these were. */
-static unsigned attach_new(struct suspension *suspension, int directory) {
+static unsigned attach_new(struct suspension *suspension) {
     _Alignas(8) char buffer[4096];
     unsigned attached = 0;
+    int directory = suspension->directory;
     syscall(SYS_lseek, directory, (off_t)0, SEEK_SET);
     for (long size; (size = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0;) {
         for (long at = 0; at < size;) {
@@ -126,18 +127,15 @@ static void announce(struct suspension *suspension, uint32_t state) {
 
 static int help(void *argument) {
     struct suspension *suspension = argument;
-    char path[32];
-    struct print out = print_to(path, sizeof path - 1);
-    print_text(&out, "/proc/");
-    print_decimal(&out, (uint64_t)suspension->process);
-    print_text(&out, "/task");
-    path[out.length] = '\0';
+    bool goes_on = suspension->directory >= 0;
     wait_for(suspension, STATE_ALLOWED);
-    int directory = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    suspension->is_complete = directory >= 0;
-    while (directory >= 0 && attach_new(suspension, directory) > 0) {
-        suspension->is_complete =
-            true; /* who could not be attached to may have ended: look again */
+    for (unsigned looks = 0; goes_on; looks++) { /* those that are attached may have made others */
+        suspension->is_complete = true;
+        goes_on = attach_new(suspension) > 0;
+        if (!suspension->is_complete) { /* who could not be may have ended, and be gone soon */
+            goes_on |= looks < LOOKS_MAX;
+            thread_sleep(&suspension->state, STATE_ALLOWED, 1);
+        }
     }
     announce(suspension, STATE_STOPPED);
     wait_for(suspension, STATE_DONE);
@@ -145,12 +143,12 @@ static int help(void *argument) {
         const struct suspended_thread *thread = &suspension->threads[i];
         syscall(SYS_ptrace, PTRACE_DETACH, thread->id, NULL, (long)thread->signal);
     }
-    syscall(SYS_close, directory);
     syscall(SYS_exit, 0);
     return 0;
 }
 
-static void release_memory(struct suspension *suspension) {
+static void release(struct suspension *suspension) {
+    syscall(SYS_close, suspension->directory);
     if (suspension->stack) {
         memory_unmap(suspension->stack, HELPER_STACK);
     }
@@ -162,6 +160,8 @@ static void release_memory(struct suspension *suspension) {
 PRIM_COLD bool suspend_others(struct suspension *suspension) {
     int saved_errno = errno;
     *suspension = (struct suspension){.caller = (int)syscall(SYS_gettid), .process = getpid()};
+    suspension->directory = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/task",
+                                         O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     suspension->stack = memory_map(HELPER_STACK);
     suspension->threads = memory_map(THREADS_SIZE);
     if (suspension->stack && suspension->threads) {
@@ -169,7 +169,7 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
                                    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, suspension);
     }
     if (suspension->helper <= 0) {
-        release_memory(suspension);
+        release(suspension);
         errno = saved_errno;
         return false;
     }
@@ -188,6 +188,6 @@ PRIM_COLD void suspend_end(struct suspension *suspension) {
     int saved_errno = errno;
     announce(suspension, STATE_DONE);
     while (syscall(SYS_wait4, suspension->helper, NULL, __WALL, NULL) < 0 && errno == EINTR) {}
-    release_memory(suspension);
+    release(suspension);
     errno = saved_errno;
 }

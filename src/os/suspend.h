@@ -26,6 +26,7 @@ struct suspension {
     _Atomic uint32_t state;
     int caller;
     int process;
+    int directory; /* the list of threads */
     int helper;
     void *stack;
     struct suspended_thread *threads;

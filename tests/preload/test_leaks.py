@@ -220,6 +220,12 @@ def test_many_threads_are_stopped(harness, fixtures):
     assert result.stdout == b"0\n0\n0\n" and b"could not be stopped" not in result.stderr
 
 
+def test_threads_that_end_meanwhile_hide_no_others(harness, fixtures):
+    result = harness.run_preloaded([fixtures("leak_threads.c"), 5, "short"],
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    assert result.stdout == b"0\n" * 300 and b"could not be stopped" not in result.stderr
+
+
 def test_a_traced_program_says_what_it_could_not_see(harness, built):
     require("strace")
     command = ["strace", "-f", "-o", "/dev/null", built / "programs_plain", "on_thread_stack"]
