@@ -92,14 +92,3 @@ struct output_mark output_file_mark(const char *path) {
     errno = saved_errno;
     return mark;
 }
-
-bool output_link_target(const char *path, char *target, size_t size) {
-    int saved_errno = errno;
-    long length = syscall(SYS_readlinkat, AT_FDCWD, path, target, size);
-    errno = saved_errno;
-    if (length <= 0 || (size_t)length >= size) {
-        return false;
-    }
-    target[length] = '\0';
-    return true;
-}

@@ -33,7 +33,4 @@ struct output_mark {
 
 struct output_mark output_file_mark(const char *path);
 
-/* What a symbolic link leads to, terminated; false if it is none, or does not fit. */
-bool output_link_target(const char *path, char *target, size_t size);
-
 #endif

@@ -45,9 +45,9 @@ void process_note_error_output(void) {
     errno = saved_errno;
 }
 
-size_t process_program_path(char *path, size_t size) {
+size_t process_link(const char *name, char *path, size_t size) {
     int saved_errno = errno;
-    ssize_t length = readlink("/proc/self/exe", path, size);
+    ssize_t length = readlink(name, path, size);
     errno = saved_errno;
     return length > 0 ? (size_t)length : 0;
 }

@@ -10,8 +10,12 @@ char **process_environment(void);
 /* Removes one variable from the environment, without libc's lock or allocation. */
 void process_forget_variable(const char *name);
 
-/* The program's path, not terminated; returns its length, 0 if the system does not tell. */
-size_t process_program_path(char *path, size_t size);
+/* Where a link of the system's leads, not terminated; returns the length, 0 if the system does not
+ * tell. The calling thread's links are as good as the process's, and are there when the main thread
+ * has ended before others. */
+#define PROCESS_PROGRAM "/proc/thread-self/exe"
+#define PROCESS_DIRECTORY "/proc/thread-self/cwd"
+size_t process_link(const char *name, char *path, size_t size);
 
 /* Whether an address lies near the calling thread's stack pointer: a guess. */
 bool process_is_stack(uintptr_t address);

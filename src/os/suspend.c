@@ -74,7 +74,7 @@ static bool is_attached(const struct suspension *suspension, int id) {
             return true;
         }
     }
-    return id == suspension->caller;
+    return id == suspension->caller || id == suspension->ended;
 }
 
 struct directory_entry { /* as getdents64 gives them */
@@ -162,6 +162,9 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
     *suspension = (struct suspension){.caller = (int)syscall(SYS_gettid), .process = getpid()};
     suspension->directory = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/task",
                                          O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (syscall(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0) {
+        suspension->ended = suspension->process; /* its main thread, which stays in the list */
+    }
     suspension->stack = memory_map(HELPER_STACK);
     suspension->threads = memory_map(THREADS_SIZE);
     if (suspension->stack && suspension->threads) {

@@ -26,6 +26,7 @@ struct suspension {
     _Atomic uint32_t state;
     int caller;
     int process;
+    int ended;     /* a thread that is over, but is there; 0: none */
     int directory; /* the list of threads */
     int helper;
     void *stack;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "os/output_file.h"
+#include "os/process.h"
 
 enum { PATH_SIZE = 1024 };
 
@@ -24,12 +24,12 @@ struct image {
 };
 
 void symbol_file_path(const struct module *module, char *path, size_t size) {
-    bool is_program = module->path[0] == '\0';
-    if (!is_program || !output_link_target("/proc/self/exe", path, size)) {
-        size_t length = bits_min(strlen(module->path), size - 1);
+    size_t length = module->path[0] ? 0 : process_link(PROCESS_PROGRAM, path, size - 1);
+    if (length == 0) {
+        length = bits_min(strlen(module->path), size - 1);
         memcpy(path, module->path, length);
-        path[length] = '\0';
     }
+    path[length] = '\0';
 }
 
 static bool open_image(const char *path, struct image *image) {

@@ -54,7 +54,7 @@ static uint64_t elapsed_ms(void) {
 static void read_memory(struct usage *usage) {
     struct text_file file;
     char room[64];
-    if (!text_file_open(&file, "/proc/self/status")) {
+    if (!text_file_open(&file, "/proc/thread-self/status")) {
         return;
     }
     for (const char *at; (at = text_file_line(&file, room, sizeof room)) != NULL;) {

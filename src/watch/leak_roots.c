@@ -68,7 +68,7 @@ static uintptr_t read_address(struct text_file *file, int *behind) {
 /* What is mapped and can be written to. */
 static void read_mappings(struct ranges *ranges) {
     struct text_file file;
-    if (!text_file_open(&file, "/proc/self/maps")) {
+    if (!text_file_open(&file, "/proc/thread-self/maps")) {
         return;
     }
     for (int byte = 0; byte != TEXT_FILE_END;) {

@@ -287,11 +287,10 @@ static void write_path(struct profile_file *out, const struct module *module) {
     char *path = out->path;
     struct print whole = print_to(path, PATH_SIZE);
     if (module->path[0] == '\0' && module_is_program(module)) {
-        whole.length = output_link_target("/proc/self/exe", path, PATH_SIZE) ? strlen(path) : 0;
-    } else if (module->path[0] != '/' && strchr(module->path, '/') &&
-               output_link_target("/proc/self/cwd", path, PATH_SIZE)) {
-        whole.length = strlen(path);
-        print_text(&whole, "/");
+        whole.length = process_link(PROCESS_PROGRAM, path, PATH_SIZE);
+    } else if (module->path[0] != '/' && strchr(module->path, '/')) {
+        whole.length = process_link(PROCESS_DIRECTORY, path, PATH_SIZE);
+        print_text(&whole, whole.length ? "/" : "");
     }
     print_text(&whole, module->path);
     write_string(out, path, whole.length);

@@ -53,7 +53,7 @@ static bool write_site(struct site *site, void *context) {
 }
 
 static void copy_maps(struct writer *out) {
-    if (!text_file_open(&out->maps, "/proc/self/maps")) {
+    if (!text_file_open(&out->maps, "/proc/thread-self/maps")) {
         return;
     }
     for (int byte; (byte = text_file_byte(&out->maps)) != TEXT_FILE_END;) {

@@ -214,6 +214,15 @@ def test_programs_that_ask_for_themselves(harness, fixtures):
     assert result.stdout.decode().split() == ["-1"] * 5
 
 
+@pytest.mark.parametrize("case", ["without_a_main_thread"])
+def test_what_is_pointed_to_is_no_leak(harness, fixtures, case):
+    library = fixtures("leak_roots.c", "-shared", "-DLIBRARY")
+    program = fixtures("leak_roots.c", "-Wl,--no-as-needed", str(library),
+                       f"-Wl,-rpath={library.parent}")
+    result = harness.run_preloaded([program, case], changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    assert b": no leaks\n" in result.stderr and b"could not be" not in result.stderr
+
+
 def test_many_threads_are_stopped(harness, fixtures):
     result = harness.run_preloaded([fixtures("leak_threads.c"), 100],
                                    changes={"PRIMALLOC_LEAK_CHECK": "normal"})

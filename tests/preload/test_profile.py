@@ -216,6 +216,15 @@ def test_the_file_is_as_documented(profiled, symbols, program):
     assert profile.total("growth_space") == profile.total("inuse_space")
 
 
+def test_a_program_is_named_without_its_main_thread(harness, fixtures):
+    program = fixtures("leak_roots.c", output="program_of_threads")
+    for name in ("h.pb.gz", "h.heap"):
+        harness.run_preloaded([program, "without_a_main_thread"],
+                              changes={"PRIMALLOC_PROFILE": f"{name},rate=1"})
+    assert pprof.Profile(harness.directory / "h.pb.gz").mappings[1].path == str(program)
+    assert str(program) in (harness.directory / "h.heap").read_text()
+
+
 def test_exact_mode_is_exact(profiled, symbols):
     truth, directory = profiled("h.pb.gz,rate=1", 2000)
     profile = pprof.Profile(directory / "h.pb.gz")
