@@ -382,6 +382,7 @@ static PRIM_COLD void end_thread(void *value) {
     thread_cache_flush(cache);
     cache->tag = 0;
     cache->tag_depth = 0;
+    cache->label = 0;
     lock_acquire(&caches.lock, LOCK_CACHES);
     list_remove(&caches.active, cache);
     subtract_relaxed(&caches.count, 1);

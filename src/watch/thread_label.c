@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "base/atomics.h"
+#include "objects/thread_cache.h"
 
-enum { KNOWN_COUNT = 256, USES_BEFORE_LOOK = 64 };
+enum { USES_BEFORE_LOOK = 64 };
 
 enum { ENTRY_FREE, ENTRY_HELD, ENTRY_COMPLETE };
 
@@ -17,8 +17,6 @@ struct entry {
     _Atomic uint32_t state;      /* (atomic: label) */
 };
 
-/* What a thread was last called: its mark in the upper bits, label and uses in the lower ones. */
-static PRIM_FAR _Atomic uint64_t known[KNOWN_COUNT];     /* (atomic: hint) */
 static PRIM_FAR struct entry entries[THREAD_LABELS_MAX]; /* the first is unused */
 
 unsigned thread_label(void) {
@@ -40,17 +38,15 @@ unsigned thread_label(void) {
 }
 
 unsigned thread_label_soon(void) {
-    uintptr_t mark = thread_mark();
-    _Atomic uint64_t *place = &known[(mark * 0x9e3779b97f4a7c15) >> 56];
-    uint64_t value = load_relaxed(place);
-    unsigned uses = value & 0xff;
-    if (value >> 18 == mark >> 4 && uses < USES_BEFORE_LOOK) {
-        store_relaxed(place, value + 1);
-    } else {
-        value = (uint64_t)(mark >> 4) << 18 | (uint64_t)thread_label() << 8;
-        store_relaxed(place, value);
+    struct thread_cache *cache = thread_cache_own();
+    if (cache && cache->label % USES_BEFORE_LOOK) {
+        return cache->label-- / USES_BEFORE_LOOK;
     }
-    return value >> 8 & (THREAD_LABELS_MAX - 1);
+    unsigned label = thread_label();
+    if (cache) {
+        cache->label = (uint16_t)(label * USES_BEFORE_LOOK + USES_BEFORE_LOOK - 1);
+    }
+    return label;
 }
 
 unsigned thread_label_count(void) {

@@ -245,6 +245,15 @@ def test_threads_are_told_apart(profiled):
         assert seen[name] == pytest.approx(20000 * 300, rel=0.3)
 
 
+def test_short_threads_are_told_apart(profiled):
+    _, directory = profiled("h.pb.gz,rate=1", 0, "short")
+    seen = {}
+    for sample in pprof.Profile(directory / "h.pb.gz").samples:
+        name = sample.labels["thread"]
+        seen[name] = seen.get(name, 0) + sample.values["alloc_objects"]
+    assert [seen.get(f"short-{number}") for number in (1, 2, 3)] == [10, 10, 10]
+
+
 @pytest.mark.parametrize("rate", [RATE, 1])
 def test_tags_are_told_apart(profiled, rate):
     _, directory = profiled(f"h.pb.gz,rate={rate}", 0, "tags")
