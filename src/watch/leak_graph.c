@@ -4,11 +4,12 @@
 #include "base/bits.h"
 #include "objects/block_bounds.h"
 #include "objects/size_class.h"
+#include "objects/slow_door.h"
 #include "os/memory.h"
 #include "os/readable.h"
 #include "pages/span.h"
 
-enum { NONE = UINT32_MAX, WORD = sizeof(uintptr_t), PAGE_LEAST = 4096, STRANGER_DEPTH_MAX = 8 };
+enum { NONE = UINT32_MAX, WORD = sizeof(uintptr_t), PAGE_LEAST = 4096 };
 
 static size_t graph_bytes(size_t capacity) {
     return bits_round_up((capacity + 1) * sizeof(struct leak_block), memory_page_size());
@@ -77,24 +78,23 @@ static struct leak_block *block_at(const struct leak_graph *graph, uintptr_t add
     return address - block->address < bits_max(block->size, 1) ? block : NULL;
 }
 
-static void scan(struct leak_graph *graph, uintptr_t start, uintptr_t end, enum leak_state state,
-                 uint32_t holder);
-
-/* A block of the heap that is not recorded, because it is older than the record: what it holds
- * counts as pointed to. Freed blocks are wiped, so that they hold nothing. */
+/* A block of the heap that is not recorded, because it is older than the record, or one of a
+ * first-class heap, to whose beginning the address leads: what it holds counts as pointed to. Freed
+ * blocks are wiped, so that they hold nothing. */
 static void follow_stranger(struct leak_graph *graph, uintptr_t address, enum leak_state state) {
-    unsigned object_class = span_class_of((void *)address);
-    if (object_class == 0 || object_class > CLASS_LARGE || state != LEAK_REACHABLE ||
-        graph->stranger_depth == STRANGER_DEPTH_MAX) {
+    if (state != LEAK_REACHABLE || !span_class_of((void *)address)) {
         return;
     }
     struct block_bounds place = block_bounds_of((void *)address);
-    struct live_block stranger = {.address = place.start, .size = place.size};
-    if (place.size && !live_table_find(&graph->strangers, place.start)) {
-        live_table_put(&graph->strangers, &stranger);
-        graph->stranger_depth++;
-        scan(graph, place.start, place.start + place.size, state, NONE);
-        graph->stranger_depth--;
+    if (place.size == 0) {
+        place.start = address;
+        place.size = usable_size((void *)address);
+    }
+    struct live_block stranger = {
+        .address = place.start, .size = place.size, .born = graph->stranger};
+    if (place.size && !live_table_find(&graph->strangers, place.start) &&
+        live_table_put(&graph->strangers, &stranger)) {
+        graph->stranger = place.start;
     }
 }
 
@@ -139,11 +139,24 @@ static PRIM_UNWATCHED void scan(struct leak_graph *graph, uintptr_t start, uintp
     }
 }
 
+/* A program may fill a block up to its usable size. */
 static void scan_pending(struct leak_graph *graph, enum leak_state state) {
-    while (graph->pending != NONE) {
-        struct leak_block *block = &graph->blocks[graph->pending];
-        graph->pending = block->next;
-        scan(graph, block->address, block->address + block->size, state, block->holder);
+    while (graph->pending != NONE || graph->stranger) {
+        uintptr_t start = graph->stranger;
+        uint32_t holder = NONE;
+        size_t size;
+        if (start) {
+            const struct live_block *stranger = live_table_find(&graph->strangers, start);
+            size = stranger->size;
+            graph->stranger = stranger->born;
+        } else {
+            const struct leak_block *block = &graph->blocks[graph->pending];
+            start = block->address;
+            size = bits_max(block->size, usable_size((void *)start));
+            holder = block->holder;
+            graph->pending = block->next;
+        }
+        scan(graph, start, start + size, state, holder);
     }
 }
 
@@ -159,7 +172,9 @@ PRIM_COLD void leak_graph_follow_block(struct leak_graph *graph, struct leak_blo
                                        enum leak_state state) {
     if (block->state < state) {
         block->state = (uint8_t)state;
-        leak_graph_follow(graph, block->address, block->address + block->size, state);
+        block->next = NONE;
+        graph->pending = (uint32_t)(block - graph->blocks);
+        scan_pending(graph, state);
     }
 }
 
@@ -170,9 +185,9 @@ PRIM_COLD void leak_graph_divide(struct leak_graph *graph) {
         struct leak_block *block = &graph->blocks[i];
         if (block->state == LEAK_DIRECT || (block->state == LEAK_INNER && graph->is_strict)) {
             uint8_t state = block->state;
-            block->state = LEAK_REACHABLE; /* nobody changes it meanwhile */
-            scan(graph, block->address, block->address + block->size, LEAK_INDIRECT, (uint32_t)i);
-            scan_pending(graph, LEAK_INDIRECT);
+            block->state = LEAK_DIRECT;
+            block->holder = (uint32_t)i;
+            leak_graph_follow_block(graph, block, LEAK_INDIRECT); /* which it stays meanwhile */
             block->state = state;
         }
     }

@@ -29,10 +29,10 @@ struct leak_graph {
     struct leak_block *blocks;
     size_t count;
     size_t capacity;
-    uint32_t pending;            /* the first one still to be scanned */
-    bool is_strict;              /* only pointers to the beginning count */
-    unsigned stranger_depth;     /* how many of these are being followed */
-    struct live_table strangers; /* blocks that are not recorded, scanned already */
+    uint32_t pending;   /* the first one still to be scanned */
+    bool is_strict;     /* only pointers to the beginning count */
+    uintptr_t stranger; /* the last of these still to be scanned, and through born others */
+    struct live_table strangers; /* blocks that are not recorded and were met */
 };
 
 /* Copies and sorts the recorded blocks; is_strict stays as it was. False without memory. */

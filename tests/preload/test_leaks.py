@@ -214,7 +214,8 @@ def test_programs_that_ask_for_themselves(harness, fixtures):
     assert result.stdout.decode().split() == ["-1"] * 5
 
 
-@pytest.mark.parametrize("case", ["without_a_main_thread"])
+@pytest.mark.parametrize("case", [
+    "behind_older_ones", "in_a_heap_of_its_own", "behind_the_size", "without_a_main_thread"])
 def test_what_is_pointed_to_is_no_leak(harness, fixtures, case):
     library = fixtures("leak_roots.c", "-shared", "-DLIBRARY")
     program = fixtures("leak_roots.c", "-Wl,--no-as-needed", str(library),
