@@ -2,6 +2,7 @@
 #include "watch/leak_roots.h"
 
 #include <link.h>
+#include <sys/auxv.h>
 
 #include "base/bits.h"
 #include "os/memory.h"
@@ -14,12 +15,11 @@
 #include "watch/stack.h"
 
 enum {
-    RANGES_MAX = 4096,
-    RANGES_SIZE = 64 << 10,    /* RANGES_MAX of them */
-    RED_ZONE = 128,            /* below the stack pointer */
-    CONTROL_BLOCK_SIZE = 4096, /* of a thread: at most, with libc's own data */
-    STATIC_TLS_MAX = 64 << 10, /* what lies before that of the main thread */
+    RANGES_MAX = 64 << 10, /* mappings that Linux lets a process have, as a rule */
+    RED_ZONE = 128,        /* below the stack pointer */
+    LIBC_DATA = 64 << 10,  /* around a thread pointer, beside the modules' thread-local data */
     SLOTS_MAX = 100000,
+    SEARCH_SIZE = (2 << 20) + (64 << 10), /* whole pages */
 };
 
 struct range {
@@ -28,9 +28,19 @@ struct range {
 };
 
 struct ranges {
-    struct range *list;
     unsigned count;
+    struct range list[RANGES_MAX];
 };
+
+/* Large: for mapped memory. */
+struct search {
+    struct leak_graph *graph;
+    size_t local_size; /* of what lies around each thread pointer */
+    struct suspension suspension;
+    struct ranges globals;
+    struct ranges mappings;
+};
+_Static_assert(sizeof(struct search) <= SEARCH_SIZE, "there is room for a search");
 
 static void add(struct ranges *ranges, uintptr_t start, uintptr_t end) {
     if (ranges->count < RANGES_MAX && start < end) {
@@ -40,13 +50,18 @@ static void add(struct ranges *ranges, uintptr_t start, uintptr_t end) {
 
 /* Writable segments, up to the end of their last page: the loader allocates behind its own. */
 static int add_globals(struct dl_phdr_info *info, size_t size, void *context) {
+    struct search *search = context;
     (void)size;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_TLS) {
+            search->local_size += segment->p_memsz + segment->p_align;
+        }
         bool is_data = segment->p_type == PT_LOAD && (segment->p_flags & PF_W);
         if (is_data && !(profile_own_module() && module_find(start) == profile_own_module())) {
-            add(context, start, bits_round_up(start + segment->p_memsz, memory_page_size()));
+            add(&search->globals, start,
+                bits_round_up(start + segment->p_memsz, memory_page_size()));
         }
     }
     return 0;
@@ -74,9 +89,7 @@ static void read_mappings(struct ranges *ranges) {
     for (int byte = 0; byte != TEXT_FILE_END;) {
         uintptr_t start = read_address(&file, &byte);
         uintptr_t end = byte == '-' ? read_address(&file, &byte) : 0;
-        bool is_readable = byte == ' ' && text_file_byte(&file) == 'r';
-        bool is_writable = is_readable && text_file_byte(&file) == 'w';
-        if (is_writable) {
+        if (byte == ' ' && text_file_byte(&file) == 'r' && text_file_byte(&file) == 'w') {
             add(ranges, start, end);
         }
         while (byte != '\n' && byte != TEXT_FILE_END) {
@@ -119,79 +132,79 @@ static void follow_slots(struct leak_graph *graph, uintptr_t thread_pointer) {
     }
 }
 
-/* A thread's stack and, behind it in the same mapping, its thread-local data; where they are apart
- * (the main thread, a stack of the program's own making) each for itself. */
-static void follow_thread(struct leak_graph *graph, const struct ranges *mappings,
-                          uintptr_t stack_pointer, uintptr_t thread_pointer) {
-    struct range stack = mapping_of(mappings, stack_pointer);
-    struct range data = mapping_of(mappings, thread_pointer);
-    const struct span *slice = span_of_slice(stack_pointer);
-    uintptr_t start = bits_max(stack.start, stack_pointer - RED_ZONE);
-    uintptr_t data_end = bits_min(data.end, thread_pointer + CONTROL_BLOCK_SIZE);
-    if (slice && slice->address) { /* a stack in a block */
-        follow(graph, (uintptr_t)&stack_pointer, (uintptr_t)(&stack_pointer + 1));
-    } else if (stack.start == data.start && stack_pointer < thread_pointer) {
-        follow_outside_heap(graph, start, data_end);
-    } else {
-        follow_outside_heap(graph, start, stack.end);
+/* The stack that a thread is on; all of its own, whoever made it, if that is another one, as in a
+ * coroutine or a signal's handler; and its thread-local data, which lie behind the own one, but for
+ * the main thread. */
+static void follow_thread(struct search *search, const struct suspended_thread *thread) {
+    uintptr_t stack_pointer = thread->stack_pointer;
+    uintptr_t pointer = thread->thread_pointer;
+    struct range stack = mapping_of(&search->mappings, stack_pointer);
+    struct range data = mapping_of(&search->mappings, pointer);
+    struct range own = {data.start, bits_min(data.end, pointer + search->local_size)};
+    if (thread->id == search->suspension.process) {
+        data.start = bits_max(data.start, pointer - search->local_size);
+        follow_outside_heap(search->graph, data.start, own.end);
+        own = mapping_of(&search->mappings, getauxval(AT_RANDOM)); /* lies where it begins */
     }
-    if (stack.start != data.start && data.start != data.end) {
-        start = bits_max(data.start, thread_pointer - STATIC_TLS_MAX);
-        follow_outside_heap(graph, start, data_end);
+    const struct span *slice = span_of_slice(stack_pointer);
+    bool is_on_own = stack_pointer >= own.start && stack_pointer < own.end;
+    if (slice && slice->address) { /* a stack in a block */
+        follow(search->graph, (uintptr_t)&stack_pointer, (uintptr_t)(&stack_pointer + 1));
+    } else {
+        follow_outside_heap(search->graph, bits_max(stack.start, stack_pointer - RED_ZONE),
+                            is_on_own ? own.end : stack.end);
+    }
+    if (!is_on_own) {
+        follow_outside_heap(search->graph, own.start, own.end);
     }
     if (data.start != data.end) {
-        follow_slots(graph, thread_pointer);
+        follow_slots(search->graph, pointer);
     }
 }
 
 /* Called, not inlined, by whoever has put its caller's registers on the stack. */
-static PRIM_NOINLINE void follow_own_stack(struct leak_graph *graph,
-                                           const struct ranges *mappings) {
-    follow_thread(graph, mappings, (uintptr_t)__builtin_frame_address(0),
-                  suspend_own_thread_pointer());
+static PRIM_NOINLINE void follow_own_stack(struct search *search) {
+    struct suspended_thread self;
+    self.id = search->suspension.caller;
+    self.stack_pointer = (uintptr_t)__builtin_frame_address(0);
+    self.thread_pointer = suspend_own_thread_pointer();
+    follow_thread(search, &self);
 }
 
-static PRIM_NOINLINE void follow_all(struct leak_graph *graph, const struct ranges *globals,
-                                     const struct ranges *mappings,
-                                     const struct suspension *suspension) {
+static PRIM_NOINLINE void follow_all(struct search *search) {
     __builtin_unwind_init();
-    for (unsigned i = 0; i < globals->count; i++) {
-        follow(graph, globals->list[i].start, globals->list[i].end);
+    for (unsigned i = 0; i < search->globals.count; i++) {
+        follow(search->graph, search->globals.list[i].start, search->globals.list[i].end);
     }
-    for (unsigned i = 0; i < suspension->count; i++) {
-        const struct suspended_thread *thread = &suspension->threads[i];
-        follow(graph, (uintptr_t)thread->registers,
+    for (unsigned i = 0; i < search->suspension.count; i++) {
+        const struct suspended_thread *thread = &search->suspension.threads[i];
+        follow(search->graph, (uintptr_t)thread->registers,
                (uintptr_t)(thread->registers + SUSPEND_REGISTERS));
-        follow_thread(graph, mappings, thread->stack_pointer, thread->thread_pointer);
+        follow_thread(search, thread);
     }
-    follow_own_stack(graph, mappings);
+    follow_own_stack(search);
     __asm__ volatile("" ::: "memory");
 }
 
 PRIM_COLD bool leak_roots_follow(struct leak_graph *graph, const struct live_table *blocks,
                                  struct leak_roots *roots) {
-    struct ranges globals = {memory_map(RANGES_SIZE), 0};
-    struct ranges mappings = {memory_map(RANGES_SIZE), 0};
-    struct suspension suspension = {0};
+    struct search *search = memory_map(SEARCH_SIZE);
     bool is_done = false;
-    if (globals.list && mappings.list) {
-        dl_iterate_phdr(add_globals, &globals);
-        bool is_stopped = suspend_others(&suspension);
+    if (search) {
+        search->graph = graph;
+        search->local_size = LIBC_DATA;
+        dl_iterate_phdr(add_globals, search);
+        bool is_stopped = suspend_others(&search->suspension);
         roots->are_threads_missed = !is_stopped;
         is_done = leak_graph_make(graph, blocks);
         if (is_done) {
-            read_mappings(&mappings);
-            follow_all(graph, &globals, &mappings, &suspension);
+            read_mappings(&search->mappings);
+            follow_all(search);
         }
         if (is_stopped) {
-            suspend_end(&suspension);
+            suspend_end(&search->suspension);
         }
-    }
-    if (globals.list) {
-        memory_unmap(globals.list, RANGES_SIZE);
-    }
-    if (mappings.list) {
-        memory_unmap(mappings.list, RANGES_SIZE);
+        memory_unmap(search, SEARCH_SIZE);
     }
     return is_done;
 }
