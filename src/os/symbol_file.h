@@ -6,7 +6,7 @@
 
 #include "os/module.h"
 
-enum { SYMBOL_NAME_SIZE = 160 };
+enum { SYMBOL_NAME_SIZE = 1024 }; /* C++ has names of some hundred letters */
 
 struct symbol {
     /* As the linker has it, terminated, cut off where it does not fit. */

@@ -10,7 +10,7 @@
 #include "watch/site.h"
 #include "watch/stack.h"
 
-enum { SITES_SHOWN = 50, FRAMES_SHOWN = 24, LINE_SIZE = 1400 };
+enum { SITES_SHOWN = 50, FRAMES_SHOWN = 24, LINE_SIZE = 2048 };
 
 enum { LEAKED, LEAKED_BYTES, HELD, HELD_BYTES, INDIRECT, INDIRECT_BYTES };
 

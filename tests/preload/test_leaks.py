@@ -174,6 +174,17 @@ def test_suppressions(harness, check):
     assert "primalloc: leak check: cannot read /nonexistent\n" in errors
 
 
+def test_names_are_whole(harness, fixtures):
+    program = fixtures("leak_roots.c", output="program_of_names")
+    settings = {"PRIMALLOC_LEAK_CHECK": "normal"}
+    command = [program, "lost_by_a_long_name"]
+    result = harness.run_preloaded(command, changes=settings, check=False)
+    assert re.search(rb" a_name_\w{140,}_which_is_here \(", result.stderr), result.stderr
+    (harness.directory / "known").write_text("leak:_which_is_here$\n")
+    settings["PRIMALLOC_LEAK_SUPPRESS"] = str(harness.directory / "known")
+    harness.run_preloaded(command, changes=settings)
+
+
 def test_the_reports_file(harness, check):
     path = harness.directory / "leaks.pb.gz"
     errors = check("list_lost", PRIMALLOC_LEAK_REPORT=str(path))[1]
