@@ -1,12 +1,14 @@
 /* profile_exact.c - see profile_exact.h. A block is forgotten before it is freed, so that nobody
  * else can have got its address by then. One that realloc changes ends, and another one begins.
  *
- * Who looks for leaks wants freed blocks wiped: a pointer in one must not keep another alive. */
+ * Who looks for leaks wants freed blocks wiped: a pointer in one must not keep another alive. But
+ * nobody follows one to a large block that is free, whose pages may never have been touched. */
 #include "watch/profile_exact.h"
 
 #include <string.h>
 
 #include "base/atomics.h"
+#include "base/bits.h"
 #include "objects/arena.h"
 #include "objects/sampler.h"
 #include "objects/watcher.h"
@@ -15,7 +17,7 @@
 #include "watch/check.h"
 #include "watch/profile.h"
 
-enum { SCOPES_MAX = 64 };
+enum { SCOPES_MAX = 64, WIPED_MOST = 1 << 20 };
 
 /* A thread whose new blocks are to be ignored. */
 struct scope {
@@ -91,7 +93,7 @@ static void *exact_reallocate(const struct watcher *self, void *block,
 static void exact_release(const struct watcher *self, void *block, const struct request *request) {
     const struct watcher *next = watcher_next(self);
     if (block && profile_forget(block) && options.leak_check) {
-        memset(block, 0, next->usable_size(next, block));
+        memset(block, 0, bits_min(next->usable_size(next, block), WIPED_MOST));
     }
     next->release(next, block, request);
 }
