@@ -99,8 +99,9 @@ static PRIM_COLD bool write_file(const char *path, enum profile_event event) {
     bool is_done = profile_write(&profile, path,
                                  &(struct profile_occasion){event, file_number, settings.rate});
     file_number++;
-    heap_profile_mark(&profile);
-    if (!is_done) {
+    if (is_done) {
+        heap_profile_mark(&profile);
+    } else {
         process_complain("cannot write the profile ", path);
     }
     return is_done;

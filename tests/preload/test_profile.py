@@ -330,6 +330,15 @@ def test_a_file_that_cannot_be_written_is_named(harness):
     assert result.stderr.decode() == "primalloc: cannot write the profile /nonexistent/h.pb.gz\n"
 
 
+def test_growth_is_that_since_a_file_that_was_written(harness):
+    script = ("import ctypes; c = ctypes.CDLL(None); c.malloc(5000000); "
+              "c.prim_profile_dump(b'/nonexistent/h.pb.gz'); c.prim_profile_dump(b'second.pb.gz')")
+    settings = {"PRIMALLOC_PROFILE": "h.pb.gz,rate=1"}
+    harness.run_preloaded(["python3", "-c", script], changes=settings)
+    profile = pprof.Profile(harness.directory / "second.pb.gz")
+    assert profile.total("growth_space") == profile.total("inuse_space") > 5000000
+
+
 def test_links_and_devices_are_written_through(harness):
     here = harness.directory
     (here / "old.pb.gz").write_bytes(b"old")
