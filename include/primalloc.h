@@ -250,8 +250,9 @@ struct prim_hook_call {
 
 /* A function that is NULL leaves its calls to the allocator. on_allocate and on_reallocate give NULL with
  * errno ENOMEM when memory is out; on_reallocate gets NULL for a new block, and frees and gives NULL
- * at size 0; what calloc asked for is cleared behind on_allocate. Whoever hands out memory of his own
- * fills in all four, and meets blocks of the allocator's among his own.
+ * at size 0; on_release gets NULL, too, as free does; what calloc asked for is cleared behind
+ * on_allocate. Whoever hands out memory of his own fills in all four, and meets blocks of the
+ * allocator's among his own.
  *
  * What a hook itself allocates and frees goes to the allocator: so a hook that only looks calls the
  * function that it was called for. It may be in several threads at a time, and must return. */
@@ -379,7 +380,8 @@ int prim_stats_write(enum prim_stats_form form, prim_output *output, void *conte
  * Errors: -1 with EINVAL (a setting that is none) or ENOMEM. */
 int prim_profile_start(const char *settings);
 
-/* Takes no more samples. What is known can still be written.
+/* Takes no more samples. What is known can still be written: of samples what is in use then, of an
+ * exact profile (rate=1) what was in use when it stopped, as nobody sees frees any more.
  * Errors: none. */
 void prim_profile_stop(void);
 

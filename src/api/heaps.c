@@ -75,12 +75,14 @@ PRIM_EXPORT void *prim_heap_realloc(prim_heap_t *heap, void *block, size_t size)
     if (!block) {
         return prim_heap_malloc(heap, size);
     }
-    if (size == 0 || prim_heap_of(block) == heap) {
+    bool moves = size != 0 && prim_heap_of(block) != heap;
+    size_t old_size = moves ? front_usable_size(block) : 0;
+    if (!moves || (old_size == 0 && !span_class_of(block))) { /* which refuses what is no block */
         return family_realloc(block, size);
     }
     void *target = prim_heap_malloc(heap, size);
     if (target) {
-        memcpy(target, block, bits_min(front_usable_size(block), size));
+        memcpy(target, block, bits_min(old_size, size));
         family_free(block);
     }
     return target;

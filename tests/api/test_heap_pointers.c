@@ -58,8 +58,13 @@ static void check_only_start_counts(prim_heap_t *heap, unsigned char *block) {
 }
 
 static void test_only_its_start_is_the_block(void **state) {
+    static char variable[64];
     (void)state;
     prim_heap_t *heap = prim_heap_new();
+    errno = 0;
+    assert_null(prim_heap_realloc(heap, variable + 16, 100)); /* as realloc */
+    assert_int_equal(errno, ENOMEM);
+    assert_int_equal(counts_of(heap).blocks, 0);
     for (size_t size = 1; size < 200000; size = size * 3 + 7) {
         unsigned char *block = prim_heap_malloc(heap, size);
         fill_pattern(block, size, size);
