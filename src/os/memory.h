@@ -70,7 +70,8 @@ size_t memory_resident(void *address, size_t size);
 bool memory_is_pinned(void *address);
 
 /* Moves the physical pages of [from, from + size) to [to, to + size), whose own are given back.
- * The source stays mapped and reads as zero. False, with nothing changed, on kernels before 5.7. */
+ * The source stays mapped and reads as zero. False, with nothing changed, on kernels before 5.7, or
+ * for a source that lies in two mappings. */
 bool memory_move(void *from, void *to, size_t size);
 
 /* Whether core dumps hold the range; true if the kernel agrees. */

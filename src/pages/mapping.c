@@ -12,7 +12,8 @@ enum { SLICES_A_WORD = 64, WORD_SIZE = SLICES_A_WORD * SLICE_SIZE };
 
 static _Atomic size_t cut_count; /* (atomic: counter) bits set in all chunks */
 static _Atomic bool has_hidden;  /* (atomic: hint) something was hidden once */
-static _Atomic bool has_cut;     /* (atomic: hint) a forbidden page cut a mapping once */
+/* (atomic: set before anybody has the block) A forbidden page cut a mapping once. */
+static _Atomic bool has_cut;
 
 /* The bits of the slices from start to end that are in the word of start; end is greater. */
 static uint64_t mask_of(uintptr_t start, uintptr_t end) {

@@ -9,6 +9,7 @@
 #include "objects/thread_cache.h"
 
 enum { USES_BEFORE_LOOK = 64 };
+_Static_assert(THREAD_LABELS_MAX - 1 <= UINT16_MAX / USES_BEFORE_LOOK, "both fit in 16 bits");
 
 enum { ENTRY_FREE, ENTRY_HELD, ENTRY_COMPLETE };
 
