@@ -130,7 +130,10 @@ static int references_hook(struct dl_phdr_info *info, size_t size, void *context
         bytes = entry->d_tag == DT_RELASZ ? entry->d_un.d_val : bytes;
         first = entry->d_tag == DT_RELACOUNT ? entry->d_un.d_val : first;
     }
-    const void *end = symbols && text ? (const char *)relocations + bytes : NULL;
+    if (!symbols || !text || !relocations) {
+        return 0;
+    }
+    const void *end = (const char *)relocations + bytes;
     for (relocations += first; (const void *)relocations < end; relocations++) {
         const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(relocations->r_info)];
         if (symbol->st_shndx == SHN_UNDEF && is_hook(text + symbol->st_name)) {
