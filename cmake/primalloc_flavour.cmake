@@ -3,7 +3,7 @@
 include(CheckCCompilerFlag)
 find_package(Threads REQUIRED)
 check_c_compiler_flag(-falign-labels=1 PRIMALLOC_HAS_ALIGN_LABELS)
-check_c_compiler_flag(-fcf-protection=none PRIMALLOC_HAS_CF_PROTECTION)
+check_c_compiler_flag(-fcf-protection=return PRIMALLOC_HAS_CF_PROTECTION)
 check_c_compiler_flag(-fno-semantic-interposition PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
 
 # The objects of an archive become one, and the linker puts the library's functions in order: both
@@ -17,8 +17,10 @@ if(PRIMALLOC_HAS_ALIGN_LABELS) # the fast paths have neither loops nor jumps bac
     list(APPEND PRIMALLOC_COMPILE_OPTIONS -falign-jumps=1 -falign-loops=1 -falign-labels=1
          -falign-functions=1)
 endif()
+# A process has a shadow stack if all of its objects are marked as able to live with one, which costs
+# them nothing; marks for indirect branches are an instruction in each function, which no kernel asks for.
 if(PRIMALLOC_HAS_CF_PROTECTION)
-    list(APPEND PRIMALLOC_COMPILE_OPTIONS -fcf-protection=none)
+    list(APPEND PRIMALLOC_COMPILE_OPTIONS -fcf-protection=return)
 endif()
 if(PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
     list(APPEND PRIMALLOC_COMPILE_OPTIONS -fno-semantic-interposition)
@@ -28,8 +30,10 @@ if(PRIMALLOC_WERROR)
 endif()
 
 # nodelete: threads keep pointers into the library, so dlclose must never unmap it. now, relro: no
-# lazy binding inside malloc, and no writable function pointers after start.
+# lazy binding inside malloc, and no writable function pointers after start. shstk: the C runtime's
+# start files may lack the mark.
 set(PRIMALLOC_LINK_OPTIONS
+    $<$<BOOL:${PRIMALLOC_HAS_CF_PROTECTION}>:LINKER:-z,shstk>
     LINKER:-z,nodelete LINKER:-z,noseparate-code LINKER:-z,now LINKER:-z,relro LINKER:-z,defs LINKER:--as-needed
     -static-libgcc)
 

@@ -1,5 +1,6 @@
 """What `make install` and `make deb` put on a system, and the examples built from there."""
 
+import platform
 import re
 import shutil
 
@@ -175,6 +176,15 @@ def test_malloc_is_replaced_by_a_library_with_versions(installed, tmp_path):
     run("ls", "/", LD_PRELOAD=str(library), PRIMALLOC_STATS="full",
         PRIMALLOC_STATS_OUTPUT=str(statistics))
     assert re.search(r"program=ls allocations=[1-9]", statistics.read_text())
+
+
+def test_all_files_can_live_with_a_shadow_stack(installed):
+    """One object without the mark, preloaded or linked, takes it from the whole process."""
+    if platform.machine() != "x86_64":
+        pytest.skip("x86 alone marks objects so")
+    for name in ("libprimalloc.so", "libprimalloc-minimal.so", "libprimalloc.a",
+                 "libprimalloc-minimal.a", "libprimalloc_prefixed.a"):
+        assert "SHSTK" in run("readelf", "-n", installed / "lib" / name), name
 
 
 @pytest.fixture(scope="session")
