@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "objects/large_guard.h"
+#include "objects/sampler.h"
 #include "objects/size_class.h"
 #include "objects/threshold.h"
 #include "pages/huge.h"
@@ -250,6 +251,9 @@ void *large_move(struct span *span, size_t size) {
     size_t moved = is_moving ? mapping_move(span->address, target->address, span_size(span)) : 0;
     if (moved < kept) {
         memcpy((void *)(target->address + moved), (void *)(span->address + moved), kept - moved);
+    }
+    if (PRIM_UNLIKELY(span->is_sampled)) {
+        sampler_end((void *)span->address);
     }
     end_block(span, moved == span_size(span) ? SPAN_CLEAN : SPAN_DIRTY);
     return (void *)target->address;

@@ -109,22 +109,16 @@ static void *move_block(void *block, size_t old_size, size_t size) {
     return move_to(allocate_moved(old_size, size), block, old_size, size);
 }
 
-/* To those who sample, a large block that becomes another number of slices is another one. */
-static PRIM_COLD void end_before_resize(struct span *span, size_t size) {
-    if (bits_round_up(size, SLICE_SIZE) != span_size(span)) {
-        span->is_sampled = false;
-        sampler_end((void *)span->address);
-    }
-}
-
+/* To those who sample, a large block that becomes another number of slices is another one; but one
+ * that could not stays what it was. */
 static void *resize_or_move(struct span *span, size_t size) {
     size_t old_size = span_size(span);
-    if (PRIM_UNLIKELY(span->is_sampled)) {
-        end_before_resize(span, size);
-    }
     void *target = (void *)span->address;
     if (!large_resize(span, size)) {
         target = size > old_size ? large_move(span, size) : NULL;
+    } else if (PRIM_UNLIKELY(span->is_sampled) && span_size(span) != old_size) {
+        span->is_sampled = false;
+        sampler_end(target);
     }
     if (target && sampler_was_started() && span_size(span_of_block(target)) != old_size) {
         thread_sampler_see_large(target, size, 0);

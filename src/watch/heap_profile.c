@@ -91,28 +91,23 @@ void heap_profile_begin(struct heap_profile *profile, struct live_block *block) 
     }
 }
 
-bool heap_profile_end(struct heap_profile *profile, uintptr_t address) {
-    struct live_block block;
-    if (!live_table_take(&profile->blocks, address, &block)) {
-        return false;
-    }
-    struct site *site = block.site;
-    double objects = -block.weight;
-    double bytes = -block.weight * (double)block.size;
+void heap_profile_end(struct heap_profile *profile, const struct live_block *block) {
+    struct site *site = block->site;
+    double objects = -block->weight;
+    double bytes = -block->weight * (double)block->size;
     uint64_t now = machine_ticks();
-    double us = (double)(now - block.born) / profile->ticks_per_us;
+    double us = (double)(now - block->born) / profile->ticks_per_us;
     keep_peak(profile, site);
     add(&site->live, objects, bytes);
     if (--site->live_samples == 0) {
         site->live = (struct site_sum){0, 0}; /* without what rounding left */
     }
     add(&profile->live, objects, bytes);
-    add(bucket_of(&profile->live_sizes, block.size), objects, bytes);
+    add(bucket_of(&profile->live_sizes, block->size), objects, bytes);
     add(bucket_of(&profile->lifetimes, (uint64_t)us + 1), -objects, -bytes);
     if (now >= profile->history.due) {
         note_history(profile, now);
     }
-    return true;
 }
 
 static bool mark_site(struct site *site, void *context) {

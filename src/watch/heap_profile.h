@@ -63,8 +63,8 @@ PRIM_INLINE void heap_profile_note_stretch(struct heap_profile *profile, unsigne
     profile->stretch = stretch > profile->stretch ? stretch : profile->stretch;
 }
 
-/* A block ends; false if it is none of ours. */
-bool heap_profile_end(struct heap_profile *profile, uintptr_t address);
+/* A block ends, which was taken out of the table. */
+void heap_profile_end(struct heap_profile *profile, const struct live_block *block);
 
 /* What lived in a site at the peak. */
 PRIM_INLINE struct site_sum heap_profile_peak_of(const struct heap_profile *profile,

@@ -169,10 +169,33 @@ void profile_record(void *block, const struct sample *sample, const void *caller
 
 bool profile_forget(void *block) {
     enter();
-    bool was_known = heap_profile_end(&profile, (uintptr_t)block);
+    struct live_block known;
+    bool was_known = live_table_take(&profile.blocks, (uintptr_t)block, &known);
+    if (was_known) {
+        heap_profile_end(&profile, &known);
+    }
     write_if_due();
     leave();
     return was_known;
+}
+
+void profile_lift(const void *block, struct live_block *known) {
+    enter();
+    live_table_take(&profile.blocks, (uintptr_t)block, known);
+    leave();
+}
+
+/* A profile that was started meanwhile does not know it. */
+void profile_settle(const struct live_block *known, bool is_over) {
+    enter();
+    bool is_ours = known->born >= profile.start_ticks;
+    if (is_ours && is_over) {
+        heap_profile_end(&profile, known);
+        write_if_due();
+    } else if (is_ours) {
+        live_table_put(&profile.blocks, known);
+    }
+    leave();
 }
 
 static void end(void *block) {

@@ -11,6 +11,7 @@
 #include "watch/profile_settings.h"
 
 struct sample;
+struct live_block;
 
 /* Begins, and forgets what an earlier profile knew. False without memory. The settings' path is
  * used until the next start. */
@@ -27,6 +28,11 @@ bool profile_dump(const char *path);
  * before it are the library's. */
 void profile_record(void *block, const struct sample *sample, const void *caller);
 bool profile_forget(void *block); /* false if it is not a recorded one */
+
+/* While realloc has a block, its address may become that of another: lifted out of the record, to
+ * be ended or put back as it was. known: stays as it is if the block is not a recorded one. */
+void profile_lift(const void *block, struct live_block *known);
+void profile_settle(const struct live_block *known, bool is_over);
 
 /* Whoever looks for leaks passes the block over. */
 void profile_ignore(const void *block);

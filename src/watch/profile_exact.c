@@ -15,6 +15,7 @@
 #include "os/thread.h"
 #include "settings/options.h"
 #include "watch/check.h"
+#include "watch/live_table.h"
 #include "watch/profile.h"
 
 enum { SCOPES_MAX = 64, WIPED_MOST = 1 << 20 };
@@ -80,12 +81,16 @@ static void *exact_allocate(const struct watcher *self, const struct request *re
 static void *exact_reallocate(const struct watcher *self, void *block,
                               const struct request *request) {
     const struct watcher *next = watcher_next(self);
-    bool was_recorded = block && profile_forget(block);
+    struct live_block known = {0};
+    if (block) {
+        profile_lift(block, &known);
+    }
     void *result = next->reallocate(next, block, request);
+    if (known.address) {
+        profile_settle(&known, result || request->size == 0); /* else it failed */
+    }
     if (result && !arena_of(check_place(result))) {
         record(result, request->size, request);
-    } else if (!result && was_recorded && request->size) { /* it failed: the block is as it was */
-        record(block, next->usable_size(next, block), request);
     }
     return result;
 }

@@ -339,6 +339,20 @@ def test_growth_is_that_since_a_file_that_was_written(harness):
     assert profile.total("growth_space") == profile.total("inuse_space") > 5000000
 
 
+@pytest.mark.parametrize("rate", [1, 1024])
+def test_a_block_stays_what_it_was_if_realloc_fails(harness, rate):
+    script = ("import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p; "
+              "block = ctypes.c_void_p(c.malloc(50000000)); "
+              "c.realloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]; "
+              "assert c.realloc(block, 1 << 62) == 0; c.prim_profile_dump(b'kept.pb.gz')")
+    harness.run_preloaded(["python3", "-c", script],
+                          changes={"PRIMALLOC_PROFILE": f"h.pb.gz,rate={rate}"})
+    samples = pprof.Profile(harness.directory / "kept.pb.gz").samples
+    ours = [sample.values for sample in samples if sample.values["alloc_space"] >= 50000000]
+    assert [(values["alloc_space"], values["inuse_space"]) for values in ours] == [
+        (50000000, 50000000)]
+
+
 def test_links_and_devices_are_written_through(harness):
     here = harness.directory
     (here / "old.pb.gz").write_bytes(b"old")

@@ -38,7 +38,9 @@ static void change(struct random *random) {
     unsigned block = (unsigned)random_below(random, BLOCKS);
     struct model_block *model = &blocks[block];
     if (model->site < SITES) {
-        heap_profile_end(&profile, address_of(block));
+        struct live_block known;
+        live_table_take(&profile.blocks, address_of(block), &known);
+        heap_profile_end(&profile, &known);
         live[model->site].objects -= model->weight;
         live[model->site].bytes -= model->weight * (double)model->size;
         model->site = SITES;
