@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -120,6 +121,18 @@ static void wait_for(struct suspension *suspension, uint32_t state) {
     }
 }
 
+/* False if the helper has ended before: killed by hand, or by a filter of system calls. Who was
+ * attached goes on then. */
+static bool wait_for_helper(struct suspension *suspension) {
+    while (load_acquire(&suspension->state) != STATE_STOPPED) { /* order pair: state */
+        thread_sleep(&suspension->state, STATE_ALLOWED, PATIENCE_MS);
+        if (syscall(SYS_wait4, suspension->helper, NULL, WNOHANG | __WALL, NULL) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void announce(struct suspension *suspension, uint32_t state) {
     store_release(&suspension->state, state); /* order pair: state */
     thread_wake(&suspension->state);
@@ -128,6 +141,7 @@ static void announce(struct suspension *suspension, uint32_t state) {
 static int help(void *argument) {
     struct suspension *suspension = argument;
     bool goes_on = suspension->directory >= 0;
+    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* stopped threads die only with it */
     wait_for(suspension, STATE_ALLOWED);
     for (unsigned looks = 0; goes_on; looks++) { /* those that are attached may have made others */
         suspension->is_complete = true;
@@ -178,7 +192,9 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
     }
     syscall(SYS_prctl, PR_SET_PTRACER, suspension->helper, 0, 0, 0);
     announce(suspension, STATE_ALLOWED);
-    wait_for(suspension, STATE_STOPPED);
+    if (!wait_for_helper(suspension)) {
+        suspension->is_complete = false;
+    }
     if (!suspension->is_complete) {
         suspend_end(suspension);
         suspension->count = 0;

@@ -257,6 +257,12 @@ def test_a_traced_program_says_what_it_could_not_see(harness, built):
     assert b"could not be stopped" in result.stderr
 
 
+def test_a_filter_that_kills_the_helper_does_not_stop_the_check(harness, fixtures):
+    result = harness.run_preloaded([fixtures("leak_filter.c")], timeout=30,
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    assert b"other threads could not be stopped" in result.stderr
+
+
 def test_real_programs_end_as_always(harness):
     for command in (["/usr/bin/python3", "-c", "print(1)"], ["ls", "/"], ["sh", "-c", "echo 1"]):
         result = harness.run_preloaded(command, changes={"PRIMALLOC_LEAK_CHECK": "normal",

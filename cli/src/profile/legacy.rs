@@ -24,8 +24,8 @@ static VALUE_TYPES: LazyLock<Vec<ValueType>> = LazyLock::new(|| {
     .into()
 });
 
-pub fn is_legacy(text: &str) -> bool {
-    text.starts_with("heap profile:") || text.starts_with("heap_v2/")
+pub fn is_legacy(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"heap profile:") || bytes.starts_with(b"heap_v2/")
 }
 
 pub fn parse(text: &str) -> Result<Profile> {

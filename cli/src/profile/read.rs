@@ -44,10 +44,11 @@ fn unzipped(bytes: &[u8], most: u64) -> Result<Vec<u8>> {
 }
 
 fn parse_plain(bytes: &[u8]) -> Result<Profile> {
-    let text = std::str::from_utf8(bytes).ok();
-    if let Some(text) = text.filter(|text| legacy::is_legacy(text)) {
-        return legacy::parse(text);
+    if legacy::is_legacy(bytes) {
+        // Paths of the mappings may be in any encoding.
+        return legacy::parse(&String::from_utf8_lossy(bytes));
     }
+    let text = std::str::from_utf8(bytes).ok();
     let error = match pprof::decode(bytes) {
         Ok(profile) => return Ok(profile),
         Err(error) => error,
@@ -92,6 +93,14 @@ mod tests {
         assert_eq!(profile.sample_count(), sample::service().sample_count());
         let plain = unzipped(&packed, BYTES_MAX).unwrap();
         assert_eq!(parse(&plain).unwrap().value_types, profile.value_types);
+    }
+
+    #[test]
+    fn names_of_files_may_be_in_any_encoding() {
+        let text = b"heap profile: 1: 7 [1: 7] @ heapprofile\n1: 7 [1: 7] @ 0x11\n\n\
+                     MAPPED_LIBRARIES:\n10-20 r-xp 00000000 08:01 7 /caf\xe9\n";
+        let profile = parse(text).unwrap();
+        assert_eq!(&*profile.mappings[0].file, "/caf\u{fffd}");
     }
 
     #[test]

@@ -56,14 +56,26 @@ struct Place<'a> {
     after: &'a str,
 }
 
-fn place(line: &str) -> Option<Place<'_>> {
-    place_of_call(line).or_else(|| place_of_leak(line))
+/// Paths are no longer than this.
+const PATH_MAX: usize = 4096;
+
+/// What the line may name, the likeliest first: a path may have spaces in it.
+fn places(line: &str) -> impl Iterator<Item = Place<'_>> {
+    let starts = line.find("(+0x").into_iter().flat_map(|end| starts_of_path(&line[..end]));
+    starts.filter_map(|start| place_of_call(line, start)).chain(place_of_leak(line))
+}
+
+/// Where a path that goes up to the end may begin.
+fn starts_of_path(head: &str) -> impl Iterator<Item = usize> {
+    let spaces = head.rmatch_indices(char::is_whitespace).map(|(at, space)| at + space.len());
+    let starts = spaces.chain([0]).take_while(|at| head.len() - at <= PATH_MAX).enumerate();
+    let may_begin = |start: usize| head[start..].starts_with(['/', '.']);
+    starts.filter(move |&(nth, start)| nth == 0 || may_begin(start)).map(|(_, start)| start)
 }
 
 /// "PATH(+0xOFFSET) [0xADDRESS]", where calls return to.
-fn place_of_call(line: &str) -> Option<Place<'_>> {
+fn place_of_call(line: &str, start: usize) -> Option<Place<'_>> {
     let (head, rest) = line.split_once("(+0x")?;
-    let start = head.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let (offset, after) = rest.split_once(')')?;
     // Most are return addresses: the call is before them.
     let offset = u64::from_str_radix(offset, 16).ok()?.checked_sub(1)?;
@@ -87,7 +99,10 @@ fn place_of_leak(line: &str) -> Option<Place<'_>> {
 
 /// None where the line names no place, or its file has no name for it.
 fn translate(line: &str, objects: &mut Objects) -> Option<String> {
-    let place = place(line)?;
+    places(line).find_map(|place| translate_place(&place, objects))
+}
+
+fn translate_place(place: &Place, objects: &mut Objects) -> Option<String> {
     let object = objects.get(&place.path.into())?;
     let address = place.offset;
     let address = if address < object.base { object.base + address } else { address };
@@ -108,6 +123,29 @@ fn translate(line: &str, objects: &mut Objects) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verbs::temporary::TemporaryDirectory;
+
+    fn place(line: &str) -> Option<Place<'_>> {
+        places(line).next()
+    }
+
+    #[test]
+    fn paths_may_have_spaces() {
+        let line = "    at /my own/lib x.so(+0x12) [0x7f]";
+        let found: Vec<_> = places(line).map(|place| (place.before, place.path)).collect();
+        let whole = ("    at ", "/my own/lib x.so");
+        assert_eq!(found, [("    at /my own/lib ", "x.so"), whole]);
+        let directory = TemporaryDirectory::new().unwrap();
+        let own = std::env::current_exe().unwrap();
+        let spaced = directory.path().join("a program");
+        std::os::unix::fs::symlink(&own, &spaced).unwrap();
+        let mut objects = Objects::default();
+        let object = objects.get(&own.to_str().unwrap().into()).unwrap();
+        let start = object.address_of_offset(object.offset_of_function("main").unwrap()).unwrap();
+        let line = format!("    {}(+0x{:x}) [0x7f]\n", spaced.display(), start + 1);
+        let text = translate(&line, &mut objects).unwrap();
+        assert!(text.starts_with("    main") && text.ends_with("(a program)\n"), "{text}");
+    }
 
     #[test]
     fn places_are_found_in_lines() {
