@@ -24,7 +24,7 @@ struct image {
 };
 
 void symbol_file_path(const struct module *module, char *path, size_t size) {
-    size_t length = module->path[0] ? 0 : process_link(PROCESS_PROGRAM, path, size - 1);
+    size_t length = module->path[0] ? 0 : process_program(path, size - 1);
     if (length == 0) {
         length = bits_min(strlen(module->path), size - 1);
         memcpy(path, module->path, length);

@@ -46,7 +46,7 @@ static void print_count(struct print *out, uint64_t count, const char *where) {
 
 static void print_path(struct print *out, const struct module *module) {
     char path[PATH_MAX_SIZE];
-    size_t length = *module->path ? 0 : process_link(PROCESS_PROGRAM, path, sizeof path);
+    size_t length = *module->path ? 0 : process_program(path, sizeof path);
     if (length) {
         print_bytes(out, path, length);
     } else {

@@ -6,7 +6,6 @@
 #include "watch/leak.h"
 
 #include <link.h>
-#include <string.h>
 
 #include "base/print.h"
 #include "os/memory.h"
@@ -20,10 +19,7 @@
 #include "watch/stack.h"
 
 static bool is_loader(unsigned module) {
-    const char *path = module ? module_at(module)->path : "";
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    return strncmp(name, "ld-", 3) == 0 || strncmp(name, "ld.so", 5) == 0;
+    return module && process_is_loader(module_at(module)->path);
 }
 
 static bool is_of_loader(const struct site *site) {

@@ -287,7 +287,7 @@ static void write_path(struct profile_file *out, const struct module *module) {
     char *path = out->path;
     struct print whole = print_to(path, PATH_SIZE);
     if (module->path[0] == '\0' && module_is_program(module)) {
-        whole.length = process_link(PROCESS_PROGRAM, path, PATH_SIZE);
+        whole.length = process_program(path, PATH_SIZE);
     } else if (module->path[0] != '/' && strchr(module->path, '/')) {
         whole.length = process_link(PROCESS_DIRECTORY, path, PATH_SIZE);
         print_text(&whole, whole.length ? "/" : "");

@@ -225,6 +225,16 @@ def test_a_program_is_named_without_its_main_thread(harness, fixtures):
     assert str(program) in (harness.directory / "h.heap").read_text()
 
 
+def test_a_program_is_named_that_the_loader_was_told_to_start(harness, program, symbols):
+    loader = re.search(r"interpreter: (\S+)\]", harness.run(["readelf", "-lW", program])
+                       .stdout.decode())[1]
+    (harness.directory / "a program").symlink_to(program)
+    settings = {"PRIMALLOC_PROFILE": "h.pb.gz,rate=1"}
+    harness.run_preloaded([loader, "./a program", 2000], changes=settings)
+    profile = pprof.Profile(harness.directory / "h.pb.gz")
+    assert os.path.samefile(profile.mappings[1].path, program)
+
+
 def test_exact_mode_is_exact(profiled, symbols):
     truth, directory = profiled("h.pb.gz,rate=1", 2000)
     profile = pprof.Profile(directory / "h.pb.gz")
