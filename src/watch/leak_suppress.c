@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "base/print.h"
 #include "os/memory.h"
+#include "os/process.h"
 #include "os/symbol_file.h"
 #include "os/text_file.h"
 #include "watch/site.h"
@@ -50,17 +52,42 @@ struct suppressions {
     struct live_table known; /* frames and sites by address; size: whether they match */
 };
 
-static bool any_matches(const struct suppressions *suppressions, const char *text) {
+/* The pattern of a line, or NULL. */
+static const char *pattern_in(const char *line) {
     static const char prefix[] = "leak:";
-    for (const char *line = suppressions->text; *line;) {
-        size_t length = strcspn(line, "\n");
-        if (strncmp(line, prefix, sizeof prefix - 1) == 0 && !is_end(line[sizeof prefix - 1]) &&
-            leak_pattern_matches(line + sizeof prefix - 1, text)) {
+    const char *pattern = line + sizeof prefix - 1;
+    return strncmp(line, prefix, sizeof prefix - 1) == 0 && !is_end(*pattern) ? pattern : NULL;
+}
+
+static const char *next_line(const char *line) {
+    line += strcspn(line, "\n");
+    return line + (*line == '\n');
+}
+
+static bool any_matches(const struct suppressions *suppressions, const char *text) {
+    for (const char *line = suppressions->text; *line; line = next_line(line)) {
+        const char *pattern = pattern_in(line);
+        if (pattern && leak_pattern_matches(pattern, text)) {
             return true;
         }
-        line += length + (line[length] == '\n');
     }
     return false;
+}
+
+/* Tells of the first line that suppresses nothing, and was meant to. */
+static void complain(const char *text, const char *path) {
+    unsigned number = 1;
+    for (const char *line = text; *line; line = next_line(line), number++) {
+        const char *start = line + strspn(line, " \t");
+        if (!is_end(*start) && *start != '#' && !pattern_in(line)) {
+            char place[PATH_SIZE];
+            struct print out = print_to(place, sizeof place - 1);
+            print_format(&out, "%s:%u", path, number);
+            place[out.length] = '\0';
+            process_complain("leak check: is no line \"leak:PATTERN\": ", place);
+            return;
+        }
+    }
 }
 
 static bool frame_matches(struct suppressions *suppressions, uint64_t frame) {
@@ -104,6 +131,7 @@ PRIM_COLD bool leak_suppress(struct leak_graph *graph, const char *path) {
         text[i++] = (char)byte;
     }
     text_file_close(&file);
+    complain(text, path);
     struct suppressions suppressions = {.text = text};
     for (size_t i = 0; i < graph->count; i++) {
         struct leak_block *block = &graph->blocks[i];

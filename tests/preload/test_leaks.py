@@ -169,6 +169,11 @@ def test_suppressions(harness, check):
                          ("leak:\n#leak:make\n", LEAKED)):
         rules.write_text(text)
         assert check("list_lost", PRIMALLOC_LEAK_SUPPRESS=str(rules))[0] == status, text
+    for wrong in ("leak:", " leak:make", "race:x\r", "end"):
+        rules.write_text(f"# one\n\nleak:other\r\n \t\n  # two\n\r\n{wrong}\nwrong\n")
+        errors = check("list_lost", PRIMALLOC_LEAK_SUPPRESS=str(rules))[1]
+        assert errors.count("is no line") == 1 and errors.startswith(
+            f'primalloc: leak check: is no line "leak:PATTERN": {rules}:7\n'), errors
     status, errors = check("lost", PRIMALLOC_LEAK_SUPPRESS="/nonexistent")
     assert status == LEAKED
     assert "primalloc: leak check: cannot read /nonexistent\n" in errors
