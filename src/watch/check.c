@@ -470,6 +470,10 @@ void check_end_arena(struct arena *arena) {
     act_on(first);
 }
 
+PRIM_COLD size_t check_zones_size(size_t alignment) {
+    return level() == CHECK_OFF ? 0 : bits_max(ZONE_SIZE, alignment) + ZONE_SIZE;
+}
+
 uint64_t check_count(void) {
     return load_relaxed(&fault_count);
 }

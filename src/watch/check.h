@@ -61,6 +61,9 @@ const void *check_place(const void *block);
 void check_show(void **block, size_t *size);
 void check_end_arena(struct arena *arena);
 
+/* What is added to each block of this alignment. */
+size_t check_zones_size(size_t alignment);
+
 /* How many faults were met so far. */
 uint64_t check_count(void);
 

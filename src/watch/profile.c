@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/print.h"
 #include "objects/sampler.h"
 #include "objects/tag.h"
@@ -13,6 +14,7 @@
 #include "os/machine.h"
 #include "os/process.h"
 #include "settings/options.h"
+#include "watch/check.h"
 #include "watch/profile_exact.h"
 #include "watch/profile_write.h"
 #include "watch/stack.h"
@@ -228,8 +230,11 @@ unsigned profile_own_module(void) {
     return own_module;
 }
 
+/* What a signal's handler allocates within a call is not checked, and may be smaller. */
 static void begin(void *block, const struct sample *sample) {
-    profile_record(block, sample, NULL);
+    struct sample asked = *sample;
+    asked.size -= bits_min(asked.size, check_zones_size(asked.alignment));
+    profile_record(block, &asked, NULL);
 }
 
 static struct sampler_user user = {.begin = begin, .end = end};

@@ -126,6 +126,16 @@ def test_estimates_are_near_the_truth(profiled, symbols):
     assert abs(profile.total("alloc_space") / total - 1) < 0.1
 
 
+def test_what_checks_put_around_blocks_is_not_the_programs(harness, program, symbols):
+    changes = {"PRIMALLOC_PROFILE": "h.pb.gz,rate=1024", "MALLOC_CHECK_": "1"}
+    harness.run_preloaded([program, 3000], changes=changes)
+    sites = by_site(pprof.Profile(harness.directory / "h.pb.gz"), symbols)
+    for name, size in (("site_tiny", 16), ("site_zeroed", 700), ("site_aligned", 3000),
+                       ("site_grown", 5000), ("site_large", 400000)):
+        mean = sites[name]["alloc_space"] / sites[name]["alloc_objects"]
+        assert abs(mean / size - 1) < 0.01, (name, mean)
+
+
 def test_the_mean_of_many_runs_is_the_truth(profiled, symbols):
     """`make prove` takes more samples, so that the mean can be held to one in a hundred. Of single
     estimates, no more are rare than chance has there, and none is one that chance never has."""
