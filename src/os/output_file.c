@@ -36,6 +36,21 @@ static bool make_beside(struct output_file *file, size_t length) {
     return make(file, file->temporary, O_EXCL);
 }
 
+/* What takes another's place is as readable as that was, and root's files stay whose they were. */
+static void resemble(const struct output_file *file, const struct stat *old) {
+    struct stat own;
+    if (fstat(file->descriptor, &own) != 0) {
+        return;
+    }
+    if (own.st_uid != old->st_uid || own.st_gid != old->st_gid) {
+        long error = syscall(SYS_fchown, file->descriptor, old->st_uid, old->st_gid);
+        (void)error; /* root alone may do that */
+    }
+    if (own.st_mode != old->st_mode) { /* without set-user-ID */
+        syscall(SYS_fchmod, file->descriptor, old->st_mode & 0777);
+    }
+}
+
 bool output_file_open(struct output_file *file, const char *path) {
     struct stat status;
     size_t length = strlen(path);
@@ -45,8 +60,12 @@ bool output_file_open(struct output_file *file, const char *path) {
     file->temporary[0] = '\0';
     if (length + 32 < OUTPUT_PATH_SIZE) {
         memcpy(file->path, path, length + 1);
-        bool is_special = lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
+        bool is_there = lstat(path, &status) == 0;
+        bool is_special = is_there && !S_ISREG(status.st_mode);
         is_open = is_special ? make_in_place(file) : make_beside(file, length);
+        if (is_open && is_there && !is_special) {
+            resemble(file, &status);
+        }
     }
     errno = saved_errno;
     return is_open;

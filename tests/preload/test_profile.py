@@ -391,6 +391,17 @@ def test_links_and_devices_are_written_through(harness):
     assert len(list(here.iterdir())) == 7
 
 
+def test_a_file_that_is_written_anew_keeps_its_mode_and_owner(harness):
+    path = harness.directory / "h.pb.gz"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    owner = 4711 if os.geteuid() == 0 else os.geteuid()
+    os.chown(path, owner, -1)
+    harness.run_preloaded(["true"], changes={"PRIMALLOC_PROFILE": "h.pb.gz"})
+    assert pprof.Profile(path).facts["program"].endswith("true")
+    assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_uid) == (0o640, owner)
+
+
 def test_python_has_whole_stacks(harness, tmp_path):
     """Debian's python3 has no frame pointers."""
     script = tmp_path / "work.py"
