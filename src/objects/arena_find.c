@@ -33,6 +33,24 @@ struct arena_found arena_find(const void *block) {
                                 .usable = end - (uintptr_t)block};
 }
 
+/* The bytes of granules that a block goes on in are no beginning's. */
+PRIM_COLD const void *arena_block_around(const void *address) {
+    struct span *span = span_of_block(address);
+    if (span->bucket == ARENA_LARGE) {
+        return (void *)(span->address + span->block_offset);
+    }
+    if (span->bucket == ARENA_CELLS && !arena_cell_is_used(span, address)) {
+        return address;
+    }
+    const struct arena_chunk *chunk = arena_chunk_of(address);
+    size_t granule = ((uintptr_t)address - (uintptr_t)chunk) / ARENA_GRANULE;
+    granule = bits_min(granule, chunk->next_granule);
+    while (granule > chunk->first_granule && !(chunk->map[granule] & ARENA_USED)) {
+        granule--;
+    }
+    return (void *)arena_chunk_block(chunk, granule);
+}
+
 size_t arena_usable_size(const void *block) {
     struct arena_found found = arena_find(block);
     return found.arena ? found.usable : 0;

@@ -16,6 +16,10 @@ struct arena_found {
  * the caller holds changes under nobody's hands. */
 struct arena_found arena_find(const void *block);
 
+/* The pointer to the live block that the address lies in, if there is one: within slices with
+ * CLASS_ARENA, and of a large block in the first one. Else any. */
+const void *arena_block_around(const void *address);
+
 PRIM_INLINE size_t arena_large_size(const struct span *span) {
     return span_size(span) - span->block_offset;
 }

@@ -2,6 +2,7 @@
 #include "watch/leak_graph.h"
 
 #include "base/bits.h"
+#include "objects/arena_find.h"
 #include "objects/block_bounds.h"
 #include "objects/size_class.h"
 #include "objects/slow_door.h"
@@ -79,16 +80,19 @@ static struct leak_block *block_at(const struct leak_graph *graph, uintptr_t add
 }
 
 /* A block of the heap that is not recorded, because it is older than the record, or one of a
- * first-class heap, to whose beginning the address leads: what it holds counts as pointed to. Freed
- * blocks are wiped, so that they hold nothing. */
+ * first-class heap: what it holds counts as pointed to. Freed blocks are wiped, so that they hold
+ * nothing. */
 static void follow_stranger(struct leak_graph *graph, uintptr_t address, enum leak_state state) {
     if (state != LEAK_REACHABLE || !span_class_of((void *)address)) {
         return;
     }
     struct block_bounds place = block_bounds_of((void *)address);
     if (place.size == 0) {
-        place.start = address;
-        place.size = usable_size((void *)address);
+        bool is_in_arena = place.object_class == CLASS_ARENA;
+        const void *block = is_in_arena ? arena_block_around((void *)address) : (void *)address;
+        place.start = (uintptr_t)block;
+        place.size = usable_size(block);
+        place.size = address - place.start < place.size ? place.size : 0;
     }
     struct live_block stranger = {
         .address = place.start, .size = place.size, .born = graph->stranger};

@@ -231,7 +231,8 @@ def test_programs_that_ask_for_themselves(harness, fixtures):
 
 
 @pytest.mark.parametrize("case", [
-    "behind_older_ones", "in_a_heap_of_its_own", "behind_the_size", "below_many_mappings",
+    "behind_older_ones", "in_a_heap_of_its_own", "inside_a_heap_of_its_own", "behind_the_size",
+    "below_many_mappings",
     "far_from_the_thread_pointer", "below_a_handler", "outside_a_coroutine",
     "outside_a_threads_coroutine", "without_a_main_thread", "in_a_large_block_that_ends"])
 def test_what_is_pointed_to_is_no_leak(harness, fixtures, case):
