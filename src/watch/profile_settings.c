@@ -62,7 +62,7 @@ static bool read_signal(const char *text, size_t length, int *number) {
     uint64_t value;
     if (read_number(text, length, false, &value)) {
         *number = (int)value;
-        return value <= SIGNALS_MAX;
+        return value <= SIGNALS_MAX && value != SIGKILL && value != SIGSTOP;
     }
     if (length > 3 && word_is(text, 3, "sig")) {
         text += 3;

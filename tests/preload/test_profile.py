@@ -335,7 +335,7 @@ def test_two_processes_do_not_overwrite_each_other(harness, program):
 
 @pytest.mark.parametrize("settings, wrong", [
     ("h.pb.gz,rat=5", "'rat=5'"), ("h.pb.gz,rate=", "'rate='"),
-    ("h.pb.gz,signal=NO", "'signal=NO'"),
+    ("h.pb.gz,signal=NO", "'signal=NO'"), ("h.pb.gz,signal=9", "'signal=9'"),
 ])
 def test_wrong_settings_get_one_line(harness, settings, wrong):
     result = harness.run_preloaded(["true"], changes={"PRIMALLOC_PROFILE": settings})

@@ -72,6 +72,8 @@ static void what_is_wrong_is_named(void **state) {
                                         "a,seconds=1K",
                                         "a,signal=KILL9",
                                         "a,signal=65",
+                                        "a,signal=9",
+                                        "a,signal=19",
                                         "a,rate=99999999999999T",
                                         "a,peak=2",
                                         "a,budget=",
