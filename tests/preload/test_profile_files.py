@@ -1,0 +1,54 @@
+"""Files of heap profiles: whose name they have, and what they take the place of."""
+
+import os
+import stat
+
+import pprof
+
+
+def test_two_processes_do_not_overwrite_each_other(harness, fixtures):
+    program = fixtures("profile_sites.c")
+    command = ["bash", "-c", f"{program} 100 >/dev/null; {program} 100 >/dev/null; true"]
+    for settings in ("h.%p.pb.gz,rate=4K", "h.pb.gz,rate=4K"):
+        harness.run_preloaded(command, changes={"PRIMALLOC_PROFILE": settings})
+    own = list(harness.directory.glob("h.*.pb.gz"))
+    # The last command's file, and beside it that of the shell, which had begun before.
+    assert (harness.directory / "h.pb.gz").exists() and len(own) == 4
+    for path in own:
+        assert pprof.Profile(path).facts["program"].split()[0] == path.name.split(".")[1]
+    assert not list(harness.directory.glob("*.part"))
+
+
+def test_a_file_that_cannot_be_written_is_named(harness):
+    settings = {"PRIMALLOC_PROFILE": "/nonexistent/h.pb.gz"}
+    result = harness.run_preloaded(["true"], changes=settings)
+    assert result.stderr.decode() == "primalloc: cannot write the profile /nonexistent/h.pb.gz\n"
+
+
+def test_links_and_devices_are_written_through(harness):
+    here = harness.directory
+    (here / "old.pb.gz").write_bytes(b"old")
+    os.mkfifo(here / "pipe")
+    for link, target in (("link", "old.pb.gz"), ("dangling", "new.pb.gz"), ("device", "/dev/null"),
+                         ("to_pipe", "pipe")):
+        (here / link).symlink_to(target)
+        result = harness.run_preloaded(["true"], changes={"PRIMALLOC_PROFILE": link})
+        wanted = f"primalloc: cannot write the profile {link}\n" if link == "to_pipe" else ""
+        assert result.stderr.decode() == wanted
+        assert os.readlink(here / link) == target
+    for name in ("old.pb.gz", "new.pb.gz"):
+        assert pprof.Profile(here / name).facts["program"].endswith("true")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert stat.S_ISFIFO(os.stat(here / "pipe").st_mode)
+    assert len(list(here.iterdir())) == 7
+
+
+def test_a_file_that_is_written_anew_keeps_its_mode_and_owner(harness):
+    path = harness.directory / "h.pb.gz"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    owner = 4711 if os.geteuid() == 0 else os.geteuid()
+    os.chown(path, owner, -1)
+    harness.run_preloaded(["true"], changes={"PRIMALLOC_PROFILE": "h.pb.gz"})
+    assert pprof.Profile(path).facts["program"].endswith("true")
+    assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_uid) == (0o640, owner)
