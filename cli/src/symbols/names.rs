@@ -1,7 +1,11 @@
 //! Names as people write them.
 
-/// C++ and Rust names are turned back from how they are linked.
+/// C++ and Rust names are turned back from how they are linked, which begins with an underscore:
+/// one without may be the code of a type, as `a` is that of `signed char`.
 pub fn readable(name: &str) -> String {
+    if !name.starts_with('_') {
+        return name.to_owned();
+    }
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
 
@@ -80,7 +84,9 @@ mod tests {
             readable("_ZN5alloc5boxed12Box$LT$T$GT$3new17h0123456789abcdefE"),
             "alloc::boxed::Box<T>::new"
         );
-        assert_eq!(readable("main"), "main");
+        for plain in ["main", "a", "d", "Pc", "St", "_start", "_", "_d"] {
+            assert_eq!(readable(plain), plain);
+        }
     }
 
     #[test]
