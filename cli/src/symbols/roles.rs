@@ -10,6 +10,13 @@ pub enum Role {
     Helper,
 }
 
+/// Without underscores, and without what glibc puts before names that its own code calls: they
+/// are in its debug files, beside the others.
+fn bare(name: &str) -> &str {
+    let name = name.trim_start_matches('_');
+    name.strip_prefix("GI_").unwrap_or(name).trim_start_matches('_')
+}
+
 /// By the name as it is linked.
 pub fn role_of_name(name: &str) -> Role {
     const OPERATORS: [&str; 4] = ["_Znw", "_Zna", "_Zdl", "_Zda"];
@@ -59,7 +66,7 @@ pub fn role_of_name(name: &str) -> Role {
         return Role::Allocator;
     }
     let name = name.split('.').next().unwrap_or(name);
-    let bare = name.trim_start_matches('_').trim_start_matches("libc_");
+    let bare = bare(name).trim_start_matches("libc_");
     let word = bare.split("_avx").next().unwrap_or(bare).split("_sse").next().unwrap_or(bare);
     let word = word.split("_evex").next().unwrap_or(word).split("_erms").next().unwrap_or(word);
     let word = word.trim_end_matches("_chk").trim_end_matches("_");
@@ -76,11 +83,13 @@ pub fn role_of_name(name: &str) -> Role {
 ///
 /// Who asks "who holds this memory?" means the caller of these.
 pub fn is_wrapper(name: &str) -> bool {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 12] = [
         "strdup",
         "strndup",
+        "wcsdup",
         "asprintf",
         "vasprintf",
+        "vasprintf_internal",
         "getline",
         "getdelim",
         "realpath",
@@ -112,7 +121,7 @@ pub fn is_wrapper(name: &str) -> bool {
     /// What the last words of wrappers' names are: zmalloc, g_malloc0, sqlite3MemMalloc.
     const ENDS: [&str; 7] =
         ["malloc", "calloc", "realloc", "memalign", "malloc0", "realloc_n", "reallocarray"];
-    let bare = name.trim_start_matches('_');
+    let bare = bare(name);
     let word = bare.split(['.', '(', '@']).next().unwrap_or(bare).to_ascii_lowercase();
     let word = word.rsplit("::").next().unwrap_or(&word);
     let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -130,7 +139,7 @@ mod tests {
     fn names_have_roles() {
         for name in ["malloc", "__libc_malloc", "_int_malloc", "_Znwm", "calloc", "prim_malloc"]
             .into_iter()
-            .chain(["sysmalloc_mmap.constprop.0", "_int_free.part.0"])
+            .chain(["sysmalloc_mmap.constprop.0", "_int_free.part.0", "__GI___libc_malloc"])
         {
             assert_eq!(role_of_name(name), Role::Allocator, "{name}");
         }
@@ -156,6 +165,8 @@ mod tests {
             "_PyObject_Malloc",
             "PyMem_Realloc",
             "strdup",
+            "__GI___strdup",
+            "__vasprintf_internal",
             "PyObject_Calloc",
             "zmalloc.constprop.0",
             "OPENSSL_malloc",
