@@ -122,6 +122,10 @@ fn profiles_without_samples_say_so() {
         run.env("PRIMALLOC_LIBRARY", &library).args([verb, "--", "true"]);
         run.assert().success().stderr(contains(says));
     }
+    let mut run = tool();
+    run.env("PRIMALLOC_LIBRARY", &library).env("LC_ALL", "C");
+    run.args(["profile", "--rate", "1", "--", "true"]);
+    run.assert().success().stderr(contains("Nothing was allocated.\n"));
 }
 
 #[test]

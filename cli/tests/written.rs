@@ -46,13 +46,13 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn processes_one_after_another_keep_their_files() {
-    for (name, what) in [("profile", "cache_entry"), ("leaks", "128 B in 4 blocks leaked")] {
+    for (name, what) in [("profile", "cache_entry"), ("leaks", "2.93 KiB in 1 block leaked")] {
         let Some(mut run) = verb(name) else { return };
         let kept = directory(&format!("kept-{name}"));
         // A shell that is killed leaves none itself.
         run.args(["--", "sh", "-c", "\"$0\"; \"$1\"; kill -KILL $$"]).arg(&*HOLDER).arg(&*LOSER);
         let text = said(&run.output().unwrap());
-        let shown = if name == "profile" { "profile of holder" } else { "report of loser" };
+        let shown = if name == "profile" { "profile of holder" } else { "report of holder" };
         for part in [what, shown, "it has written none itself\n", "1 more process", "%p.pb.gz"] {
             assert!(text.contains(part), "{part} in {text}");
         }

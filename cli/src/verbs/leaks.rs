@@ -13,7 +13,7 @@ use super::run::run_with;
 use super::temporary::TemporaryDirectory;
 use crate::arguments::{ProgramArguments, SymbolArguments};
 use crate::output::profile as output;
-use crate::profile::{self, Kind, Stacks};
+use crate::profile::{self, Kind, Profile, Stacks};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +22,8 @@ Examples:
   primalloc leaks --html leaks.html -- ./program
   primalloc leaks --level strict --exit-status 1 -- ./program
 
-Exit status: the program's own if it fails or nothing leaked; --exit-status (23) if memory leaked;
+Exit status: the program's own if it fails or nothing leaked; --exit-status (23) if memory leaked,
+by the process whose report is shown: the program, or the one that lost most if it wrote none;
 125 if primalloc itself fails or there is no report, 126 or 127 if the program cannot be started.";
 
 /// How much counts as lost.
@@ -96,11 +97,10 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     })?;
     let mut others = reports_in(directory.path())?;
     let own = others.iter().position(|file| file.pid == pid);
-    let own = own.map(|at| others.remove(at));
-    let Some(file) = own.or_else(|| others.pop()) else {
+    let Some(file) = own.or_else(|| who_lost_most(&others)).map(|at| others.remove(at)) else {
         tell(
-            "the program has written no report of leaks: it ended by a signal or by _exit, or this \
-             library has no leak checker",
+            "the program has written no report of leaks: it ended by a signal or by _exit, is \
+             another user or in another root directory now, or this library has no leak checker",
         );
         drop(directory);
         return Ok(outcome.imitate_failure());
@@ -155,6 +155,17 @@ fn reports_in(directory: &Path) -> Result<Vec<ProcessFile>> {
     }
     found.sort();
     Ok(found.into_iter().map(|(_, pid, path)| ProcessFile { pid, path }).collect())
+}
+
+/// The last one of these, where several have lost the same.
+fn who_lost_most(files: &[ProcessFile]) -> Option<usize> {
+    (0..files.len()).max_by_key(|&at| lost_in(&files[at].path))
+}
+
+/// Bytes; none where that is no report, which whoever shows it says.
+fn lost_in(file: &Path) -> i64 {
+    let lost = |profile: Profile| Some(profile.total(profile.value_index("leaked_space")?));
+    profile::read(file).ok().and_then(lost).unwrap_or(0)
 }
 
 /// Shows what has leaked; says how many blocks, and whether all was written.

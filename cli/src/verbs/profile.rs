@@ -107,8 +107,8 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     })?;
     let Some(found) = Found::of(&directory, pid)? else {
         tell(
-            "the program has written no profile: it ended by a signal or by _exit, or this library \
-             has no profiler",
+            "the program has written no profile: it ended by a signal or by _exit, is another user \
+             or in another root directory now, or this library has no profiler",
         );
         drop(directory);
         return Ok(outcome.imitate_failure());

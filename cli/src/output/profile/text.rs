@@ -36,7 +36,11 @@ pub fn text(
     let totals: Vec<String> = series.iter().map(|series| total(series, &sites.totals)).collect();
     text += &format!("{}\n", folded(&totals, layout.width));
     if sites.rows.is_empty() {
-        return text + "No samples: too little was allocated. A smaller rate takes more of them.\n";
+        return text
+            + match stacks.profile.period {
+                Some(1) => "Nothing was allocated.\n",
+                _ => "No samples: too little was allocated. A smaller rate takes more of them.\n",
+            };
     }
     let order = order(sites, &series[0], layout);
     if order.is_empty() {
