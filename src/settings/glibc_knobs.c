@@ -175,7 +175,8 @@ bool glibc_knobs_mallopt(int parameter, int value) {
     if (!knob) {
         return false;
     }
-    uint64_t wide = knob->type == TYPE_SIZE_T ? (uint64_t)value : (uint64_t)(value > 0 ? value : 0);
+    bool wraps = knob->type == TYPE_SIZE_T && knob->minimum == 0; /* an arena_max does not */
+    uint64_t wide = wraps || value > 0 ? (uint64_t)value : 0;
     if (knob->option == OPTION_INDEX_perturb) {
         wide = (uint8_t)value; /* all of the number counts in glibc, but only this of it is used */
     }

@@ -54,6 +54,9 @@ static void test_set(void **state) {
     assert_true(value_of("top_pad") == 4096);
     assert_int_equal(prim_option_set("top_pad", 0), 0);
     assert_true(value_of("top_pad") == 0);
+    uint64_t shards = value_of("shards");
+    assert_int_equal(mallopt(M_ARENA_MAX, -1), 1); /* which glibc ignores */
+    assert_true(value_of("shards") == shards);
     assert_int_equal(prim_option_set("trim_threshold", PRIM_OPTION_AUTO), 0);
     expect_text("trim_threshold", "auto");
     assert_int_equal(prim_option_set_text("trim_threshold", "auto"), 0);

@@ -59,7 +59,7 @@ def test_perturb_ends(knobs):
     (M_MXFAST, 0), (M_MXFAST, 160), (M_MXFAST, 161), (M_MXFAST, -1), (M_TRIM_THRESHOLD, -1),
     (M_TRIM_THRESHOLD, 1 << 20), (M_TOP_PAD, 0), (M_TOP_PAD, 1 << 20), (M_MMAP_THRESHOLD, 1 << 30),
     (M_MMAP_MAX, 0), (M_MMAP_MAX, -1), (M_CHECK_ACTION, 3), (M_PERTURB, 0x3a5),
-    (M_ARENA_TEST, 0), (M_ARENA_TEST, 8), (M_ARENA_MAX, 0), (M_ARENA_MAX, 1),
+    (M_ARENA_TEST, 0), (M_ARENA_TEST, 8), (M_ARENA_MAX, 0), (M_ARENA_MAX, 1), (M_ARENA_MAX, -1),
 ])
 def test_mallopt_returns_what_glibc_returns(knobs, parameter, value):
     words = "mallopt", parameter, value
