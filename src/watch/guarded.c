@@ -111,7 +111,7 @@ static struct guarded_slot *take_slot(struct guarded_slot *slots) {
  * before. Blocks above 8 bytes are aligned to 16 as all are. */
 static uintptr_t choose_address(uintptr_t page, const struct sample *sample) {
     uint64_t random = add_relaxed(&pool.random, 1) ^ machine_clock_ms() << 20 ^ page;
-    size_t least = sample->size > 8 ? 16 : options.min_align;
+    size_t least = sample->size > 8 || options.min_align > 8 ? 16 : 8;
     size_t alignment = bits_max(sample->alignment, least);
     size_t size = bits_max(sample->size, 1); /* a block of nothing has an address of its own, too */
     bool is_left = sampler_random(&random) & 1;

@@ -109,6 +109,13 @@ def test_limited_address_space(harness, fixtures, limit_mib):
     assert result.stderr.startswith(b"primalloc: overrun in process ")
 
 
+@pytest.mark.parametrize("least", [9, 12, 16])
+def test_tiny_blocks_are_aligned(guarded, least):
+    """More than 8 is 16: there are no alignments in between."""
+    result = guarded("tiny", PRIMALLOC_MIN_ALIGN=str(least))
+    assert result.stdout == b"misaligned 0 0\nclean\n"
+
+
 def test_default_rate_is_bounded(guarded):
     """At most 50 a second: in so short a run only a few blocks are placed, so that a fault in one
     certain block is most likely missed, and the program just runs."""
