@@ -183,7 +183,7 @@ typedef void prim_option_visit(const struct prim_option *option, void *context);
 
 /* The value of an option as a number, and changing it. Return 0 on success.
  * Errors: -1 with ENOENT (no such option), EINVAL (no such value, or an option that is a text)
- *     or, when setting, EPERM (this option is only read at start). */
+ *     or, when setting, EPERM (this option is only read at start, or confined stays). */
 int prim_option_get(const char *name, uint64_t *value);
 int prim_option_set(const char *name, uint64_t value);
 

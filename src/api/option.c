@@ -68,7 +68,9 @@ PRIM_EXPORT int prim_option_get_text(const char *name, char *text, size_t size) 
 }
 
 static int set(const struct option_row *row, uint64_t value) {
-    if (row->when != WHEN_ANY_TIME) {
+    bool is_final =
+        option_now(confined) > value && row->offset == offsetof(struct options, confined);
+    if (row->when != WHEN_ANY_TIME || is_final) {
         return fail(EPERM);
     }
     option_set(row, value, SOURCE_PROGRAM);
@@ -86,12 +88,12 @@ PRIM_EXPORT int prim_option_set(const char *name, uint64_t value) {
 
 PRIM_EXPORT int prim_option_set_text(const char *name, const char *text) {
     const struct option_row *row = row_named(name);
-    uint64_t value;
+    uint64_t value = 0;
     if (!row) {
         return -1;
     }
     bool is_valid = row->type == TYPE_TEXT || option_parse(row, text, strlen(text), &value);
-    return is_valid ? set(row, row->type == TYPE_TEXT ? 0 : value) : fail(EINVAL);
+    return is_valid ? set(row, value) : fail(EINVAL);
 }
 
 PRIM_EXPORT size_t prim_option_list(prim_option_visit *visit, void *context) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -82,6 +83,21 @@ static void test_set_refuses(void **state) {
     expect_refusal(prim_option_set_text("stats_output", "/tmp/x"), EPERM);
     expect_refusal(prim_option_set("stats_output", 1), EINVAL);
     assert_true(value_of("cache_total") == 128 << 20);
+}
+
+/* In a child: nothing takes it back here either. */
+static void test_confined_stays(void **state) {
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        bool stays = prim_option_set("confined", 0) == 0 && prim_option_set("confined", 1) == 0 &&
+                     prim_option_set("confined", 1) == 0 && prim_option_set("confined", 0) == -1 &&
+                     errno == EPERM && value_of("confined") == 1;
+        _exit(stays ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static void test_set_takes_effect(void **state) {
@@ -227,10 +243,15 @@ int main(void) {
     expect_allocator();
     watchdog_start(60, "api/test_options");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_get),         cmocka_unit_test(test_set),
-        cmocka_unit_test(test_set_refuses), cmocka_unit_test(test_set_takes_effect),
-        cmocka_unit_test(test_list),        cmocka_unit_test(test_errors_are_told),
-        cmocka_unit_test(test_show_errors), cmocka_unit_test(test_output_is_told),
+        cmocka_unit_test(test_get),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_set_refuses),
+        cmocka_unit_test(test_set_takes_effect),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_errors_are_told),
+        cmocka_unit_test(test_show_errors),
+        cmocka_unit_test(test_output_is_told),
+        cmocka_unit_test(test_confined_stays),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }
