@@ -121,6 +121,21 @@ def test_strange_options_are_survived(harness, fixtures, each_library):
     assert harness.run([program], environment=environment).stdout == EXERCISED
 
 
+def test_a_malloc_above_the_limit_gives_the_map_up(harness):
+    """So that a process which lowers its own limit has room for threads and mappings of its own."""
+    script = """
+import ctypes, mmap, resource, threading
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+malloc = ctypes.CDLL(None).malloc
+malloc.restype = ctypes.c_void_p
+print(malloc(ctypes.c_size_t(2 << 30)), len(mmap.mmap(-1, 100 << 20)) >> 20)
+thread = threading.Thread(target=print, args=["thread"])
+thread.start()
+thread.join()
+"""
+    assert harness.run_preloaded([PYTHON, "-c", script]).stdout == b"None 100\nthread\n"
+
+
 def test_blocks_grow_under_a_limit_that_was_lowered(harness):
     """Below what is in use the kernel moves no pages, and no new address space is to be had."""
     script = """
