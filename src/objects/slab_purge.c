@@ -14,6 +14,7 @@
 #include "objects/slab_transfer.h"
 #include "os/memory.h"
 #include "pages/mapping.h"
+#include "pages/returned.h"
 
 enum {
     VISITS_MAX = 64,                /* slabs visited under one lock */
@@ -78,7 +79,9 @@ static uint64_t purge_pages(struct purge *purge, const struct span *slab, uint64
     while (pages) {
         uint64_t run = lowest_run(pages);
         size_t size = bits_count(run) * memory_page_size();
-        if (mapping_purge(slab_pages_address(slab, bits_lowest(run)), size)) {
+        uintptr_t start = slab_pages_address(slab, bits_lowest(run));
+        returned_note(start, start + size);
+        if (mapping_purge(start, size)) {
             purge->bytes += size;
         } else {
             kept |= run;

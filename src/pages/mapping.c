@@ -147,7 +147,6 @@ bool mapping_drop(uintptr_t address, size_t size) {
 }
 
 bool mapping_purge(uintptr_t address, size_t size) {
-    returned_note(address, address + size);
     if (!mapping_drop(address, size)) {
         return false;
     }

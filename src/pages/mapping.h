@@ -40,8 +40,7 @@ bool mapping_allow(uintptr_t address);
 /* Gives pages of the heap back, as memory_purge. Fails for pages of the system's pool, too. */
 bool mapping_drop(uintptr_t address, size_t size);
 
-/* The same for a BUSY span's part, which counts as returned; whole 2 MiB are kept out of core dumps
- * from then on. */
+/* The same for a BUSY span's part; whole 2 MiB are kept out of core dumps from then on. */
 bool mapping_purge(uintptr_t address, size_t size);
 
 /* Pages of [start, end), which were CLEAN, come into use: core dumps may have them again. */

@@ -15,6 +15,7 @@ enum {
     BLOCK_SHIFT = 21, /* 2 MiB: a huge page */
     BLOCK_SIZE = 1 << BLOCK_SHIFT,
     BATCH_SIZE = 16 << 20, /* a system call of about a millisecond */
+    BARE_MAX = 1 << 30,    /* as much more goes at once as went without a page before it */
     AGE_COUNT = 4096,      /* 8 GiB of heap before two blocks share an age: the younger one's */
     REFUSALS_MAX = 8,      /* locked pages: try elsewhere so many times */
     SMALL_HEAP = 32 << 20, /* no huge pages here, so none to keep whole */
@@ -44,6 +45,7 @@ struct search {
     size_t cursor_slices;     /* the walk goes on before a span of this size; 0: begins */
     uintptr_t cursor_address; /* at this address */
     uintptr_t cursor_end;     /* within a span, below this address; 0: at its end */
+    size_t bare;              /* bytes that went last, without a page in them */
     size_t purged;            /* bytes */
 };
 
@@ -122,7 +124,7 @@ static PRIM_COLD struct piece find_piece(const struct span *span, struct search 
         at = bits_min(at, search->cursor_end);
     }
     search->cursor_end = 0;
-    while (at > low && piece.end - piece.start < BATCH_SIZE) {
+    while (at > low && piece.end - piece.start < BATCH_SIZE + search->bare) {
         if (search->looks == 0) {
             search->cursor_end = at;
             break;
@@ -171,9 +173,10 @@ static PRIM_COLD void purge_piece(struct span *span, struct piece piece, struct 
     span = take_piece(span, piece);
     size_t size = span_size(span);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
-    void *pages = (void *)piece.start;
-    bool can_count = search->counts_resident && !is_confined();
-    size_t resident = can_count ? memory_resident(pages, size) : size;
+    size_t resident = returned_note(piece.start, piece.end);
+    bool is_bare = resident == 0 && !is_confined();
+    search->bare = is_bare ? bits_min(search->bare + size, BARE_MAX) : 0;
+    resident = search->counts_resident && !is_confined() ? resident : size;
     bool done = mapping_purge(piece.start, size);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap_insert(span, done ? SPAN_CLEAN : SPAN_DIRTY);

@@ -49,11 +49,13 @@ static void set_place(uintptr_t address, uint16_t tick, uint32_t units) {
     store_relaxed(place_of(address), (uint32_t)tick << TICK_SHIFT | units);
 }
 
-PRIM_COLD void returned_note(uintptr_t start, uintptr_t end) {
+PRIM_COLD size_t returned_note(uintptr_t start, uintptr_t end) {
     uint16_t now = tick_now();
+    size_t total = 0;
     while (start < end) {
         uintptr_t next = next_place(start, end);
         size_t resident = memory_resident((void *)start, next - start);
+        total += resident;
         if (resident) {
             size_t units = units_left(start, now) + resident / UNIT_SIZE;
             set_place(start, now, (uint32_t)bits_min(units, HUGE_SIZE / UNIT_SIZE));
@@ -62,6 +64,7 @@ PRIM_COLD void returned_note(uintptr_t start, uintptr_t end) {
         }
         start = next;
     }
+    return total;
 }
 
 PRIM_COLD void returned_count_needed(uintptr_t start, uintptr_t end) {

@@ -16,8 +16,9 @@ extern PRIM_HIDDEN _Atomic uint64_t returned_needed_bytes;
 /* (atomic: hint) something went back once */
 extern PRIM_HIDDEN _Atomic bool returned_is_any;
 
-/* Pages of [start, end) are about to go back: those that are resident count. */
-void returned_note(uintptr_t start, uintptr_t end);
+/* Pages of [start, end) are about to go back: those that are resident count. Returns their bytes,
+ * 0 where the process is confined. */
+size_t returned_note(uintptr_t start, uintptr_t end);
 
 void returned_count_needed(uintptr_t start, uintptr_t end);
 
