@@ -185,11 +185,14 @@ static bool remap(void *from, void *to, size_t size, int flags) {
            (long)to;
 }
 
-/* Whether the range lies in one mapping. None can grow to the end of address space, where the stack
- * is; but of one that ends before the range does the kernel says so first. */
-static bool is_one_mapping(void *start, size_t size) {
+/* None can grow to the end of address space, where the stack is; but of one that ends before the
+ * range does the kernel says so first. */
+bool memory_is_one_mapping(void *start, size_t size) {
     size_t rest = ((size_t)1 << PRIM_ADDRESS_BITS) - (uintptr_t)start;
-    return syscall(SYS_mremap, start, size, rest, 0) != -1 || errno != EFAULT;
+    int saved_errno = errno;
+    bool is_one = syscall(SYS_mremap, start, size, rest, 0) != -1 || errno != EFAULT;
+    errno = saved_errno;
+    return is_one;
 }
 
 /* The kernel unmaps the target first, and leaves a hole where it then refuses: beyond a limit that
@@ -198,7 +201,7 @@ static bool is_one_mapping(void *start, size_t size) {
  * may refuse the second. So none is tried. */
 bool memory_move(void *from, void *to, size_t size) {
     int saved_errno = errno;
-    void *filler = is_one_mapping(from, size) ? memory_map(size) : NULL;
+    void *filler = memory_is_one_mapping(from, size) ? memory_map(size) : NULL;
     bool is_moved = filler && remap(from, to, size, MREMAP_DONTUNMAP);
     if (is_moved) {
         add_relaxed(&memory_counts.moved_bytes, size);

@@ -74,6 +74,9 @@ bool memory_is_pinned(void *address);
  * for a source that lies in two mappings. */
 bool memory_move(void *from, void *to, size_t size);
 
+/* Whether the range lies in one of the kernel's mappings. */
+bool memory_is_one_mapping(void *start, size_t size);
+
 /* Whether core dumps hold the range; true if the kernel agrees. */
 bool memory_dump(void *address, size_t size, bool wanted);
 

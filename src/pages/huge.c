@@ -112,9 +112,9 @@ static bool ask_for(uintptr_t start, uintptr_t end) {
         !memory_advise_huge((void *)start, end - start, true)) {
         return false;
     }
-    mapping_note_cut(start, end);
     span_set_marks(start, end, MARK_HUGE, true);
     span_set_marks(start, end, MARK_ASKED, true);
+    mapping_note_advice(start, end);
     add_relaxed(&huge_asked_bytes, end - start);
     return true;
 }
@@ -213,9 +213,11 @@ void huge_forget(uintptr_t start, uintptr_t end) {
         if (start <= at && at + HUGE_SIZE <= end) {
             span_set_marks(at, at + HUGE_SIZE, MARK_HUGE, false);
         }
-        if (PRIM_UNLIKELY(span_has_mark(at, MARK_ASKED))) {
-            span_set_marks(at, at + HUGE_SIZE, MARK_ASKED, false);
+        uint64_t bit = span_mark_bit(at);
+        if (PRIM_UNLIKELY(span_has_mark(at, MARK_ASKED)) && /* and no neighbour was quicker */
+            (and_relaxed(span_mark_word(at, MARK_ASKED), ~bit) & bit)) {
             memory_advise_huge((void *)at, HUGE_SIZE, false);
+            mapping_note_advice(at, at + HUGE_SIZE);
             subtract_relaxed(&huge_asked_bytes, HUGE_SIZE);
         }
     }

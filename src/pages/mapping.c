@@ -60,10 +60,31 @@ bool mapping_may_move(void) {
     return options.moves && memory_page_size() <= SLICE_SIZE && mapping_may_cut();
 }
 
-void mapping_note_cut(uintptr_t start, uintptr_t end) {
+/* The range [start, end) has become a mapping, or several, of its own. */
+static void note_cut(uintptr_t start, uintptr_t end) {
     set_cut(start);
     if (span_of_slice(end)) { /* else nothing of ours begins there */
         set_cut(end);
+    }
+}
+
+static void look_at_border(uintptr_t at) {
+    size_t page = memory_page_size();
+    if (memory_is_one_mapping((void *)(at - page), 2 * page)) {
+        clear_cuts(at, at + SLICE_SIZE);
+    } else {
+        set_cut(at);
+    }
+}
+
+/* The kernel joins what it is told the same of, but not pages that faulted in apart. */
+void mapping_note_advice(uintptr_t start, uintptr_t end) {
+    look_at_border(start);
+    if (span_of_slice(end)) {
+        look_at_border(end);
+    }
+    if (memory_is_one_mapping((void *)start, end - start)) {
+        clear_cuts(start + SLICE_SIZE, end);
     }
 }
 
@@ -96,7 +117,7 @@ size_t mapping_move(uintptr_t from, uintptr_t to, size_t size) {
         moved += run;
     }
     if (moved) {
-        mapping_note_cut(to, to + moved);
+        note_cut(to, to + moved);
     }
     return moved;
 }
@@ -121,7 +142,7 @@ bool mapping_forbid(uintptr_t address) {
     bool is_cut = mapping_may_cut() && memory_forbid((void *)address, memory_page_size());
     if (is_cut) {
         store_relaxed(&has_cut, true);
-        mapping_note_cut(address, address + SLICE_SIZE);
+        note_cut(address, address + SLICE_SIZE);
     }
     return is_cut;
 }
@@ -155,10 +176,11 @@ bool mapping_purge(uintptr_t address, size_t size) {
     if (start < end) {
         span_forget_inner(address, address + size);
     }
-    if (start < end && mapping_may_cut() && memory_dump((void *)start, end - start, false)) {
+    if (start < end && load_relaxed(&cut_count) < limits_map_budget() / 2 && /* leave moves some */
+        memory_dump((void *)start, end - start, false)) {
         store_relaxed(&has_hidden, true);
         span_set_marks(start, end, MARK_HIDDEN, true);
-        mapping_note_cut(start, end);
+        mapping_note_advice(start, end);
     }
     return true;
 }
@@ -172,6 +194,7 @@ void mapping_show(uintptr_t start, uintptr_t end) {
         if (span_has_mark(at, MARK_HIDDEN)) { /* then all of it is heap */
             memory_dump((void *)at, HUGE_SIZE, true);
             span_set_marks(at, at + HUGE_SIZE, MARK_HIDDEN, false);
+            mapping_note_advice(at, at + HUGE_SIZE);
         }
     }
 }

@@ -17,9 +17,9 @@ bool mapping_may_cut(void);
 /* The same, and moving is on and possible. */
 bool mapping_may_move(void);
 
-/* The range [start, end) has become a mapping, or several, of its own. The caller owns the range;
- * its neighbours may do the same at the same time. */
-void mapping_note_cut(uintptr_t start, uintptr_t end);
+/* The kernel was told something of the range [start, end), and may have cut or joined mappings. The
+ * caller owns some of it; its neighbours may do the same at the same time. */
+void mapping_note_advice(uintptr_t start, uintptr_t end);
 
 /* Moves the physical pages of [from, from + size) to [to, to + size), whose own are given back;
  * all multiples of SLICE_SIZE and of the page size. The source stays mapped and reads as zero.

@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "os/memory.h"
+#include "pages/limits.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
 #include "unit/unit.h"
@@ -145,6 +146,34 @@ static void test_core_dumps(void **state) {
     page_heap_free(span, SPAN_DIRTY);
 }
 
+/* What is hidden from core dumps beside what is, is no mapping of its own, nor is what is shown
+ * again: so a heap of any size can be returned 2 MiB by 2 MiB, and moved afterwards. */
+static void test_advice_merges(void **state) {
+    (void)state;
+    enum { COUNT_MAX = 1 << 16 };
+    size_t count = limits_map_budget() + 2;
+    if (unit_is_emulated() || count > COUNT_MAX) {
+        skip(); /* an emulator has maps of its own; so much address space takes long */
+    }
+    struct span *span = page_heap_allocate(count * (HUGE_SIZE / SLICE_SIZE), HUGE_SIZE);
+    assert_non_null(span);
+    size_t before = lines_of_maps();
+    for (size_t i = 0; i < count; i++) {
+        assert_true(mapping_purge(span->address + i * HUGE_SIZE, HUGE_SIZE));
+    }
+    assert_true(mapping_may_cut());
+    assert_true(lines_of_maps() <= before + 2);
+    for (size_t i = 0; i < count; i += 2) {
+        mapping_show(span->address + i * HUGE_SIZE, span->address + i * HUGE_SIZE + SLICE_SIZE);
+    }
+    assert_false(mapping_may_cut());
+    assert_true(lines_of_maps() > count);
+    mapping_show(span->address, span_end(span));
+    assert_true(mapping_may_cut());
+    assert_true(lines_of_maps() <= before + 2);
+    page_heap_free(span, SPAN_CLEAN);
+}
+
 static void test_option(void **state) {
     (void)state;
     options.moves = 0;
@@ -161,6 +190,7 @@ int main(void) {
         cmocka_unit_test(test_moves_across_cuts),
         cmocka_unit_test(test_leaves_locked_memory_alone),
         cmocka_unit_test(test_core_dumps),
+        cmocka_unit_test(test_advice_merges),
         cmocka_unit_test(test_option),
     };
     return cmocka_run_group_tests_name("mapping", tests, NULL, NULL);
