@@ -247,9 +247,10 @@ void page_heap_note_low_water(void) {
         bits_min(page_heap.dirty_low_water, load_relaxed(&page_heap.dirty.slice_count));
 }
 
+/* With the lock held. Locked pages are not tried again before there are others. */
 static bool has_excess(void) {
-    return options.purge &&
-           load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE > limits_slack();
+    size_t kept = page_heap.refused_slices * SLICE_SIZE + limits_slack();
+    return options.purge && load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE > kept;
 }
 
 /* With the lock held: whether so many clean slices may come into use. Unless dirty ones were given

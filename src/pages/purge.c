@@ -341,6 +341,7 @@ static size_t purge_above(size_t keep_bytes, struct search search) {
     search.left = dirty_above(keep_bytes);
     purge_found(&search, SIZE_MAX);
     page_heap.dirty_low_water = load_relaxed(&page_heap.dirty.slice_count);
+    page_heap.refused_slices = search.refusals ? page_heap.dirty_low_water : 0;
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     lock_release(&purge.lock, LOCK_PURGE);
     return search.purged;

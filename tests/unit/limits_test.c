@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "os/cgroup.h"
+#include "os/memory.h"
 #include "os/confined.h"
 #include "os/machine.h"
 #include "pages/metadata.h"
@@ -220,6 +221,34 @@ static void test_soft_limit(void **state) {
     purge_all(0);
 }
 
+/* Locked pages stay: they are not asked for at each free, until others have come. */
+static void test_soft_limit_with_locked_pages(void **state) {
+    (void)state;
+    purge_all(0);
+    options.soft_limit = MIB;
+    struct span *locked = take(8 * MIB / SLICE_SIZE);
+    struct span *between = take(MIB / SLICE_SIZE);
+    struct span *other = take(4 * MIB / SLICE_SIZE);
+    uintptr_t address = locked->address;
+    if (unit_is_emulated() || !unit_lock_pages((void *)address, 8 * MIB)) {
+        options.soft_limit = OPTION_AUTO;
+        skip(); /* this process may not lock so much */
+    }
+    give_back(locked);
+    size_t held = page_heap.dirty.slice_count;
+    uint64_t before = load_relaxed(&memory_counts.purge_calls);
+    for (int i = 0; i < 10; i++) {
+        give_back(take(MIB / SLICE_SIZE));
+    }
+    assert_int_equal(load_relaxed(&memory_counts.purge_calls), before);
+    give_back(other);
+    assert_int_equal(page_heap.dirty.slice_count, held);
+    assert_true(unit_unlock_pages((void *)address, 8 * MIB));
+    give_back(between);
+    options.soft_limit = OPTION_AUTO;
+    purge_all(0);
+}
+
 /* A process that is about to be pressed gives dirty pages back before it touches clean ones. */
 static void test_growth_to_the_soft_limit(void **state) {
     (void)state;
@@ -283,6 +312,7 @@ int main(void) {
         cmocka_unit_test(test_hard_limit),
         cmocka_unit_test(test_growth_at_the_hard_limit),
         cmocka_unit_test(test_soft_limit),
+        cmocka_unit_test(test_soft_limit_with_locked_pages),
         cmocka_unit_test(test_growth_to_the_soft_limit),
         cmocka_unit_test(test_confined),
     };
