@@ -123,6 +123,15 @@ def test_default_rate_is_bounded(guarded):
     assert (result.returncode, result.stdout) == (0, b"clean\n")
 
 
+@pytest.mark.parametrize("slots", ["16384", "65536"])
+def test_slots_leave_mappings(harness, fixtures, slots):
+    """Each is two of the kernel's mappings, of which a process may have 65,530."""
+    environment = harness.preloaded(**{**EVERY, "PRIMALLOC_GUARDED_SLOTS": slots})
+    result = harness.run([fixtures("guarded_many.c", "-pthread")], environment=environment,
+                         check=False)
+    assert (result.returncode, result.stdout) == (0, b"clean\n")
+
+
 @pytest.mark.parametrize("command, output", [
     (["python3", "-c", "print(sum(len(str(i)) for i in range(2000)))"], b"6890\n"),
     (["perl", "-e", "print join(',', map { $_ x 2 } 1 .. 3), qq(\\n)"], b"11,22,33\n"),
