@@ -191,10 +191,14 @@ void mapping_show(uintptr_t start, uintptr_t end) {
         return;
     }
     for (uintptr_t at = bits_round_down(start, HUGE_SIZE); at < end; at += HUGE_SIZE) {
-        if (span_has_mark(at, MARK_HIDDEN)) { /* then all of it is heap */
-            memory_dump((void *)at, HUGE_SIZE, true);
-            span_set_marks(at, at + HUGE_SIZE, MARK_HIDDEN, false);
-            mapping_note_advice(at, at + HUGE_SIZE);
+        uintptr_t first = at;
+        while (at < end && span_has_mark(at, MARK_HIDDEN)) { /* then all of it is heap */
+            at += HUGE_SIZE;
+        }
+        if (first < at) {
+            memory_dump((void *)first, at - first, true);
+            span_set_marks(first, at, MARK_HIDDEN, false);
+            mapping_note_advice(first, at);
         }
     }
 }
