@@ -150,12 +150,12 @@ bool mapping_forbid(uintptr_t address) {
 bool mapping_allow(uintptr_t address) {
     memory_unguard((void *)address, memory_page_size());
     if (!load_relaxed(&has_cut) || next_cut(address, address + SLICE_SIZE) != address) {
-        return true; /* a cut is of what moved or may be huge then, and stays */
+        return true;
     }
     if (!memory_commit((void *)address, memory_page_size())) {
         return false;
     }
-    clear_cuts(address, address + SLICE_SIZE);
+    mapping_note_advice(address, address + SLICE_SIZE); /* cuts of what moved stay */
     return true;
 }
 
