@@ -1,5 +1,6 @@
 #include "objects/large.h"
 
+#include "base/bits.h"
 #include "objects/heap.h"
 #include "objects/size_class.h"
 #include "os/memory.h"
@@ -49,6 +50,11 @@ static void test_sizes_and_alignments(void **state) {
     assert_int_equal(unit_slices_in_use(), 0);
 }
 
+/* Of pages larger than slices, a purge leaves parts, which join what is freed from below. */
+static bool is_at(uintptr_t address, const void *block) {
+    return address - (uintptr_t)block < bits_max(memory_page_size(), SLICE_SIZE);
+}
+
 /* Fresh memory is known to be zero, used memory is not, purged memory is again. */
 static void test_zero(void **state) {
     (void)state;
@@ -59,7 +65,7 @@ static void test_zero(void **state) {
     memset(block, 1, mebibyte);
     large_release(span_of_block(block));
     void *again = large_allocate(mebibyte, 0, &zero);
-    assert_ptr_equal(again, block);
+    assert_true(is_at((uintptr_t)block, again));
     assert_false(zero);
     large_release(span_of_block(again));
     purge_all(0);
@@ -165,7 +171,7 @@ static void test_move_to_pages(void **state) {
     large_release(room);
     uint64_t moves = load_relaxed(&memory_counts.move_calls);
     char *moved = large_move(span, 2 * mebibyte);
-    assert_int_equal((uintptr_t)moved, start);
+    assert_true(is_at(start, moved));
     assert_int_equal(check_pattern(moved, mebibyte, 1), mebibyte);
     assert_int_equal(load_relaxed(&memory_counts.move_calls), moves);
     assert_int_equal(unit_resident((void *)old, mebibyte), mebibyte);

@@ -140,6 +140,9 @@ static void test_budget_over_all_classes(void **state) {
 static void test_sparse_blocks(void **state) {
     (void)state;
     enum { FIRST = 74, MOST = 4 }; /* of whole slices */
+    if (unit_is_emulated()) {
+        skip(); /* where an emulator's mincore is wrong, looks end what this sets */
+    }
     struct thread_cache *cache = fresh_cache();
     store_relaxed(&sparse_is_on, true);
     for (unsigned object_class = FIRST; object_class <= CLASS_COUNT; object_class++) {
