@@ -18,8 +18,8 @@ def traced(harness, program, *words, **changes):
 
 
 def test_t50_pages_stay_where_they_are(harness, fixtures, need):
-    """purge=0 and moves=0: registered memory keeps its pages; by default they go. An mremap without a
-    flag only asks what is one mapping."""
+    """purge=0 and moves=0: registered memory keeps its pages; by default they go. An mremap without
+    a flag only asks what is one mapping."""
     need("strace")
     program = fixtures("behave.c")
     kept = traced(harness, program, "much", PRIMALLOC_PURGE="0", PRIMALLOC_MOVES="0")

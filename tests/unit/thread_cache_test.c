@@ -103,8 +103,7 @@ static void test_random_operations(void **state) {
     assert_int_equal(slabs().slab_bytes, 0);
 }
 
-/* However much goes through the bins, their capacities stay within what the option says; a bin
- * holds at most a head and a spare list of that many blocks. */
+/* Capacities stay within what the option says; a bin has two lists of so many blocks at most. */
 static void test_budget(void **state) {
     (void)state;
     static const size_t sizes[] = {16, 48, 64, 100, 256, 512, 1000, 2000, 4000};
@@ -297,8 +296,7 @@ static void test_pressure_on_slabs(void **state) {
     thread_cache_flush(cache);
 }
 
-/* Low water: blocks of a class that the thread does not use any more go back to the slabs while
- * it uses another one. */
+/* Low water: blocks of a class go back to the slabs while the thread uses only another one. */
 static void test_idle_blocks_go_back(void **state) {
     (void)state;
     struct thread_cache *cache = fresh_cache();

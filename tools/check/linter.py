@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +16,7 @@ from house.report import Outcome
 
 DATABASE_FOLDER = "cmake"
 MEMORY = "check/linted.json"
+GCC_ONLY = ("-fno-tree-",)  # clang calls these wrong
 
 
 def sources_compiled(tree):
@@ -52,8 +54,9 @@ def remember(tree, prints):
     memory.write_text(json.dumps(prints, indent=1, sort_keys=True))
 
 
-def lint_c(tree, path):
-    done = subprocess.run(["clang-tidy", "--quiet", "-p", str(tree.build / DATABASE_FOLDER), path],
+def lint_c(tree, path, command):
+    options = [word for word in shlex.split(command)[1:] if not word.startswith(GCC_ONLY)]
+    done = subprocess.run(["clang-tidy", "--quiet", path, "--", *options],
                           cwd=tree.root, text=True, capture_output=True)
     findings = re.findall(r"^(\S+:\d+:\d+: (?:warning|error): .*)$", done.stdout, re.M)
     if done.returncode != 0 and not findings:
@@ -76,12 +79,13 @@ def lint_rust(tree, crate, target):
 
 
 def check(tree):
-    prints = {path: fingerprint(tree, path, command)
-              for path, command in sources_compiled(tree).items()}
+    commands = sources_compiled(tree)
+    prints = {path: fingerprint(tree, path, command) for path, command in commands.items()}
     known = remembered(tree)
     files = [path for path in prints if known.get(path) != prints[path]]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        findings = dict(zip(files, pool.map(lambda path: lint_c(tree, path), files)))
+        told = pool.map(lambda path: lint_c(tree, path, commands[path]), files)
+        findings = dict(zip(files, told))
     remember(tree, {path: prints[path] for path in prints if not findings.get(path)})
     problems = sorted({line for lines in findings.values() for line in lines})
     problems += lint_rust(tree, "cli", "cargo") + lint_rust(tree, "bindings/rust", "cargo-bindings")
