@@ -16,8 +16,7 @@
  * What goes: whole 2 MiB first, of the largest spans first, at the highest addresses first; pieces
  * when nothing whole is left. Huge pages are broken up for less than a quarter of them by a window
  * only, after one in which there was nothing else to do. At most BATCH_SIZE a system call, more
- * where nothing of late had pages, which
- * runs outside the page heap's lock; meanwhile its span is BUSY.
+ * behind what had no pages; it runs outside the page heap's lock, and its span is BUSY meanwhile.
  *
  * Locks: PURGE, held while pages go back, system calls included, and by fork: no child is born
  * while a span is on its way. Slow calls only try it; the thread leaves off after a batch for
