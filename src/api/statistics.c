@@ -52,6 +52,7 @@ PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
     }
     heap_ensure();
     snapshot_take(&snapshot, NULL, NULL);
+    snapshot_take_process(&snapshot);
     copy(stats, size, &snapshot, sizeof snapshot);
     return sizeof snapshot;
 }

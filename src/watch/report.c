@@ -80,6 +80,7 @@ PRIM_COLD bool report_write(enum report_form form, report_output *output, void *
     heaps->rows = memory_map(rows_size);
     if (heaps->rows) {
         snapshot_take(&report->all, report->classes, heaps);
+        snapshot_take_process(&report->all);
         forms[form](report);
         memory_unmap(heaps->rows, rows_size);
     }

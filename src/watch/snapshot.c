@@ -194,7 +194,7 @@ static void take_extents(struct snapshot *snapshot, struct class_snapshot *class
     }
 }
 
-static void take_process(struct snapshot *snapshot) {
+PRIM_COLD void snapshot_take_process(struct snapshot *snapshot) {
     struct usage usage = usage_now();
     snapshot->elapsed_ms = usage.elapsed_ms;
     snapshot->user_ms = usage.user_ms;
@@ -235,7 +235,6 @@ PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *c
     snapshot->move_calls = load_relaxed(&memory_counts.move_calls);
     snapshot->moved_bytes = load_relaxed(&memory_counts.moved_bytes);
     snapshot->reallocations = call_counts_reallocations();
-    take_process(snapshot);
 }
 
 static void print_counted_calls(struct print *out) {

@@ -60,10 +60,13 @@ enum {
 enum { CLASS_FIGURES = FIGURE_COUNT, HEAP_FIGURES = CLASS_FIGURES + CLASS_FIGURE_COUNT };
 struct figure figure_at(unsigned index);
 
-/* Fills the snapshot, and SNAPSHOT_CLASS_COUNT rows by class and the rows by heap, unless those are
- * NULL. */
+/* Fills the snapshot but for the process's figures, and SNAPSHOT_CLASS_COUNT rows by class and the
+ * rows by heap, unless those are NULL. */
 void snapshot_take(struct snapshot *snapshot, struct class_snapshot *classes,
                    struct heap_rows *heaps);
+
+/* Adds the process's figures. They come from files of /proc: for callers that show them only. */
+void snapshot_take_process(struct snapshot *snapshot);
 
 /* One line: "primalloc pid=1 program=x allocations=.. frees=.. reallocations=.. foreign=..", the
  * three before the last with options.stats only, as nobody counts calls otherwise. */
