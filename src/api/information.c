@@ -32,21 +32,15 @@ PRIM_EXPORT int prim_mallopt(int parameter, int value) {
     return is_known;
 }
 
-static int as_int(size_t value) {
-    return (int)(unsigned)value; /* glibc's mallinfo wraps as well; mallinfo2 is the remedy */
-}
-
+/* glibc's mallinfo wraps as well; mallinfo2 is the remedy. */
 PRIM_EXPORT struct prim_mallinfo prim_mallinfo(void) {
+    enum { FIELDS = sizeof(struct prim_mallinfo) / sizeof(int) };
     struct prim_mallinfo2 wide = prim_mallinfo2();
-    return (struct prim_mallinfo){
-        .arena = as_int(wide.arena),
-        .ordblks = as_int(wide.ordblks),
-        .smblks = as_int(wide.smblks),
-        .fsmblks = as_int(wide.fsmblks),
-        .uordblks = as_int(wide.uordblks),
-        .fordblks = as_int(wide.fordblks),
-        .keepcost = as_int(wide.keepcost),
-    };
+    struct prim_mallinfo narrow;
+    for (unsigned i = 0; i < FIELDS; i++) {
+        ((int *)&narrow)[i] = (int)(unsigned)((const size_t *)&wide)[i];
+    }
+    return narrow;
 }
 
 PRIM_EXPORT void prim_malloc_stats(void) {

@@ -51,8 +51,7 @@ PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
         return 0;
     }
     heap_ensure();
-    snapshot_take(&snapshot, NULL, NULL);
-    snapshot_take_process(&snapshot);
+    snapshot_take_all(&snapshot, NULL, NULL);
     copy(stats, size, &snapshot, sizeof snapshot);
     return sizeof snapshot;
 }

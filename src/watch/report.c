@@ -79,8 +79,7 @@ PRIM_COLD bool report_write(enum report_form form, report_output *output, void *
     size_t rows_size = mapped_size(heaps->room * sizeof *heaps->rows);
     heaps->rows = memory_map(rows_size);
     if (heaps->rows) {
-        snapshot_take(&report->all, report->classes, heaps);
-        snapshot_take_process(&report->all);
+        snapshot_take_all(&report->all, report->classes, heaps);
         forms[form](report);
         memory_unmap(heaps->rows, rows_size);
     }

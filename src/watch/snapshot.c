@@ -194,18 +194,6 @@ static void take_extents(struct snapshot *snapshot, struct class_snapshot *class
     }
 }
 
-PRIM_COLD void snapshot_take_process(struct snapshot *snapshot) {
-    struct usage usage = usage_now();
-    snapshot->elapsed_ms = usage.elapsed_ms;
-    snapshot->user_ms = usage.user_ms;
-    snapshot->system_ms = usage.system_ms;
-    snapshot->minor_faults = usage.minor_faults;
-    snapshot->major_faults = usage.major_faults;
-    snapshot->rss_bytes = usage.rss_bytes;
-    snapshot->rss_peak_bytes = usage.rss_peak_bytes;
-    snapshot->virtual_bytes = usage.virtual_bytes;
-}
-
 PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *classes,
                              struct heap_rows *heaps) {
     memset(snapshot, 0, sizeof *snapshot);
@@ -214,16 +202,11 @@ PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *c
     take_heaps(snapshot, heaps);
     take_extents(snapshot, classes);
     snapshot->metadata_bytes = metadata_mapped_bytes();
-    snapshot->metadata_resident_bytes = metadata_resident() + span_resident_bytes();
-    snapshot->huge_unused_bytes = huge_waste_bytes();
     thread_cache_leave();
     snapshot->held_bytes =
         snapshot->mapped_bytes - snapshot->clean_bytes + snapshot->metadata_bytes;
     snapshot->held_peak_bytes = load_relaxed(&limits.held_peak);
     snapshot->huge_bytes = load_relaxed(&huge_asked_bytes);
-    snapshot->resident_bytes = snapshot->mapped_bytes - snapshot->clean_bytes -
-                               snapshot->asleep_bytes - snapshot->untouched_bytes +
-                               snapshot->metadata_resident_bytes;
     snapshot->pool_bytes = load_relaxed(&huge_pool_bytes);
     snapshot->foreign_pointers = foreign_count();
     snapshot->double_frees = double_free_count();
@@ -235,6 +218,27 @@ PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *c
     snapshot->move_calls = load_relaxed(&memory_counts.move_calls);
     snapshot->moved_bytes = load_relaxed(&memory_counts.moved_bytes);
     snapshot->reallocations = call_counts_reallocations();
+}
+
+PRIM_COLD void snapshot_take_all(struct snapshot *snapshot, struct class_snapshot *classes,
+                                 struct heap_rows *heaps) {
+    snapshot_take(snapshot, classes, heaps);
+    thread_cache_nest();
+    snapshot->metadata_resident_bytes = metadata_resident() + span_resident_bytes();
+    snapshot->huge_unused_bytes = huge_waste_bytes();
+    thread_cache_leave();
+    snapshot->resident_bytes = snapshot->mapped_bytes - snapshot->clean_bytes -
+                               snapshot->asleep_bytes - snapshot->untouched_bytes +
+                               snapshot->metadata_resident_bytes;
+    struct usage usage = usage_now();
+    snapshot->elapsed_ms = usage.elapsed_ms;
+    snapshot->user_ms = usage.user_ms;
+    snapshot->system_ms = usage.system_ms;
+    snapshot->minor_faults = usage.minor_faults;
+    snapshot->major_faults = usage.major_faults;
+    snapshot->rss_bytes = usage.rss_bytes;
+    snapshot->rss_peak_bytes = usage.rss_peak_bytes;
+    snapshot->virtual_bytes = usage.virtual_bytes;
 }
 
 static void print_counted_calls(struct print *out) {

@@ -60,13 +60,15 @@ enum {
 enum { CLASS_FIGURES = FIGURE_COUNT, HEAP_FIGURES = CLASS_FIGURES + CLASS_FIGURE_COUNT };
 struct figure figure_at(unsigned index);
 
-/* Fills the snapshot but for the process's figures, and SNAPSHOT_CLASS_COUNT rows by class and the
+/* Fills the snapshot with what we know ourselves, and SNAPSHOT_CLASS_COUNT rows by class and the
  * rows by heap, unless those are NULL. */
 void snapshot_take(struct snapshot *snapshot, struct class_snapshot *classes,
                    struct heap_rows *heaps);
 
-/* Adds the process's figures. They come from files of /proc: for callers that show them only. */
-void snapshot_take_process(struct snapshot *snapshot);
+/* The same, and what the system knows: which pages are resident, with some calls for each piece of
+ * a large heap, and the process's figures, from files of /proc. For callers that show all. */
+void snapshot_take_all(struct snapshot *snapshot, struct class_snapshot *classes,
+                       struct heap_rows *heaps);
 
 /* One line: "primalloc pid=1 program=x allocations=.. frees=.. reallocations=.. foreign=..", the
  * three before the last with options.stats only, as nobody counts calls otherwise. */

@@ -5,9 +5,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -92,7 +98,7 @@ static unsigned long read_calls(void) {
 }
 
 /* Services call it now and then, and glibc's asks nobody. Reading files of /proc takes four times
- * as long, and parents of children that read theirs wait in the kernel, seconds on a busy machine. */
+ * as long, and parents of children that read theirs wait in the kernel, seconds on a busy one. */
 static void test_mallinfo2_reads_no_file(void **state) {
     (void)state;
     enum { CALLS = 20 };
@@ -101,6 +107,28 @@ static void test_mallinfo2_reads_no_file(void **state) {
         mallinfo2();
     }
     assert_true(read_calls() - before < CALLS);
+}
+
+/* No look at pages: of a large heap in pieces that took milliseconds, with the heap locked. */
+static void test_mallinfo2_asks_the_kernel_for_no_pages(void **state) {
+    (void)state;
+    struct sock_filter filter[] = {
+        {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)},
+        {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_mincore},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+    };
+    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+    pid_t child = fork();
+    if (child == 0) {
+        syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* unseen by the library */
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+        mallinfo2();
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static size_t read_back(FILE *file, char *text, size_t capacity) {
@@ -215,6 +243,7 @@ int main(void) {
         cmocka_unit_test(test_mallinfo2_parts_add_up),
         cmocka_unit_test(test_mallinfo_is_mallinfo2_cut_to_int),
         cmocka_unit_test(test_mallinfo2_reads_no_file),
+        cmocka_unit_test(test_mallinfo2_asks_the_kernel_for_no_pages),
         cmocka_unit_test(test_malloc_info_writes_xml),
         cmocka_unit_test(test_malloc_info_refuses_options),
         cmocka_unit_test(test_malloc_stats_prints_to_standard_error),
