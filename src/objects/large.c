@@ -17,6 +17,7 @@
 
 enum {
     MOVE_SIZE_MIN = 128 * 1024, /* copying less is quicker than moving pages */
+    BARE_SIZE_MIN = 8 << 20,    /* to look at less takes a good part of the time to clear it */
     GROWTH_DIVISOR = 4,         /* a growing block finds room for a quarter more behind it */
 };
 
@@ -134,7 +135,21 @@ static void provide_pages(struct span *span, size_t first_slice, bool is_zero_wa
     huge_consider_large(span->address + first_slice * SLICE_SIZE, span_end(span));
 }
 
-static struct span *take(size_t slices, size_t alignment, unsigned object_class, bool *is_zero) {
+/* Whether a span was DIRTY and most of the first size bytes have pages. To take others in their
+ * place would lose these: both a fault and a fresh page for each cost more than to copy one. */
+static PRIM_COLD bool has_pages_to_lose(const struct span *span, size_t size) {
+    return !span->is_zero && sparse_samples(span->address, size) > SPARSE_SAMPLES / 2;
+}
+
+/* Of a great block that is wanted zero, and most of which nobody touched, the pages go: to clear it
+ * would make all of them. */
+static PRIM_COLD bool clear_bare(const struct span *span) {
+    return span_size(span) >= BARE_SIZE_MIN && !has_pages_to_lose(span, span_size(span)) &&
+           threshold_purge(span, 0);
+}
+
+static PRIM_NOINLINE struct span *take(size_t slices, size_t alignment, unsigned object_class,
+                                       bool *is_zero) {
     struct span *span = allocate_span(slices, alignment, object_class);
     if (!span) {
         return NULL;
@@ -143,7 +158,7 @@ static struct span *take(size_t slices, size_t alignment, unsigned object_class,
         provide_pages(span, 0, is_zero != NULL);
     }
     if (is_zero) {
-        *is_zero = span->is_zero;
+        *is_zero = span->is_zero || clear_bare(span);
     }
     return span;
 }
@@ -232,12 +247,6 @@ bool large_resize(struct span *span, size_t size) {
         large_guard_begin(span);
     }
     return is_done;
-}
-
-/* Whether a span was DIRTY and most of the first size bytes have pages. To take others in their
- * place would lose these: both a fault and a fresh page for each cost more than to copy one. */
-static bool has_pages_to_lose(const struct span *span, size_t size) {
-    return !span->is_zero && sparse_samples(span->address, size) > SPARSE_SAMPLES / 2;
 }
 
 void *large_move(struct span *span, size_t size) {

@@ -34,11 +34,17 @@ PRIM_COLD void threshold_mark(struct span *span, size_t size) {
     }
 }
 
-/* Gives back what whole pages there are; true when that is all of the range. */
-static bool purge_range(uintptr_t start, uintptr_t end) {
-    uintptr_t first = bits_round_up(start, memory_page_size());
-    uintptr_t last = bits_round_down(end, memory_page_size());
+bool threshold_purge(const struct span *span, size_t slice_count) {
+    size_t page = memory_page_size();
+    uintptr_t start = span->address + slice_count * SLICE_SIZE;
+    uintptr_t end = span_end(span);
+    uintptr_t first = bits_round_up(start, page);
+    uintptr_t last = bits_round_down(end, page);
     return first < last && mapping_drop(first, last - first) && first == start && last == end;
+}
+
+enum span_state threshold_shrink(const struct span *span, size_t slice_count) {
+    return span->leaves_at_free && threshold_purge(span, slice_count) ? SPAN_CLEAN : SPAN_DIRTY;
 }
 
 enum span_state threshold_end(struct span *span, enum span_state state) {
@@ -46,14 +52,5 @@ enum span_state threshold_end(struct span *span, enum span_state state) {
         return state;
     }
     subtract_relaxed(&block_count, 1);
-    if (state == SPAN_DIRTY && purge_range(span->address, span_end(span))) {
-        return SPAN_CLEAN;
-    }
-    return state;
-}
-
-enum span_state threshold_shrink(const struct span *span, size_t slice_count) {
-    bool is_purged = span->leaves_at_free &&
-                     purge_range(span->address + slice_count * SLICE_SIZE, span_end(span));
-    return is_purged ? SPAN_CLEAN : SPAN_DIRTY;
+    return state == SPAN_DIRTY ? threshold_shrink(span, 0) : state;
 }

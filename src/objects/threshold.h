@@ -41,4 +41,7 @@ enum span_state threshold_end(struct span *span, enum span_state state);
 /* The block ends at an earlier slice from now on: the same for what is behind. */
 enum span_state threshold_shrink(const struct span *span, size_t slice_count);
 
+/* Gives back what whole pages there are behind so many slices; true when that is all. */
+bool threshold_purge(const struct span *span, size_t slice_count);
+
 #endif

@@ -55,6 +55,32 @@ static bool is_at(uintptr_t address, const void *block) {
     return address - (uintptr_t)block < bits_max(memory_page_size(), SLICE_SIZE);
 }
 
+/* Who asks for zeros gets them of memory that is hardly touched without its being touched. */
+static void test_zero_of_bare_memory(void **state) {
+    (void)state;
+    const size_t size = 16 * mebibyte;
+    purge_all(0);
+    unsigned char *block = large_allocate(size, 0, NULL);
+    assert_non_null(block);
+    unsigned char *at = block;
+    for (int i = 0; i < 3; i++) {
+        at[i] = 1;
+        at[size - 1] = 1;
+        large_release(span_of_block(at));
+        bool zero = false;
+        at = large_allocate(size, 0, &zero);
+        assert_ptr_equal(at, block);
+        assert_true(zero && at[i] == 0 && at[size - 1] == 0);
+        assert_true(unit_is_emulated() || memory_resident(at, size) < size / 4);
+    }
+    memset(at, 1, size);
+    large_release(span_of_block(at));
+    bool zero = true;
+    at = large_allocate(size, 0, &zero);
+    assert_true(at == block && !zero && at[0] == 1); /* to fault it all in would take longer */
+    large_release(span_of_block(at));
+}
+
 /* Fresh memory is known to be zero, used memory is not, purged memory is again. */
 static void test_zero(void **state) {
     (void)state;
@@ -212,6 +238,7 @@ int main(void) {
     options.purge = 0; /* only when these tests ask for it */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_and_alignments),
+        cmocka_unit_test(test_zero_of_bare_memory),
         cmocka_unit_test(test_zero),
         cmocka_unit_test(test_impossible),
         cmocka_unit_test(test_resize_in_place),
