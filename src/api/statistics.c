@@ -46,14 +46,14 @@ static void copy(void *to, size_t to_size, const void *from, size_t from_size) {
 
 PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
     struct snapshot snapshot;
-    if (thread_cache_is_inside()) {
-        copy(stats, size, NULL, 0);
-        return 0;
+    size_t known = 0;
+    if (!thread_cache_is_inside()) {
+        heap_ensure();
+        snapshot_take_all(&snapshot, NULL, NULL);
+        known = sizeof snapshot;
     }
-    heap_ensure();
-    snapshot_take_all(&snapshot, NULL, NULL);
-    copy(stats, size, &snapshot, sizeof snapshot);
-    return sizeof snapshot;
+    copy(stats, size, &snapshot, known);
+    return known;
 }
 
 PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t count, size_t size) {
@@ -90,13 +90,14 @@ PRIM_EXPORT void prim_stats_print(void) {
 
 PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats,
                                        size_t size) {
-    struct heap_row row = {0};
-    bool is_inside = thread_cache_is_inside();
-    if (!is_inside) {
+    struct heap_row row;
+    size_t known = 0;
+    if (!thread_cache_is_inside()) {
         row = heap_row_of((struct arena *)heap);
+        known = sizeof row.figures;
     }
-    copy(stats, size, &row.figures, sizeof row.figures);
-    return is_inside ? 0 : sizeof row.figures;
+    copy(stats, size, &row.figures, known);
+    return known;
 }
 
 PRIM_EXPORT void prim_heap_stats_print(prim_heap_t *heap) {

@@ -163,7 +163,7 @@ static PRIM_NOINLINE struct span *take(size_t slices, size_t alignment, unsigned
     return span;
 }
 
-struct span *large_take(size_t size, size_t alignment, bool *is_zero) {
+PRIM_COLD struct span *large_take(size_t size, size_t alignment, bool *is_zero) {
     return take(slices_for(size), alignment, 0, is_zero);
 }
 

@@ -62,3 +62,19 @@ struct span *extent_set_before(const struct extent_set *set, size_t slice_count,
                                                : set->occupied & (((uint64_t)1 << slice_count) - 1);
     return smaller ? extent_tree_largest(set->exact[bits_highest(smaller)]) : NULL;
 }
+
+PRIM_COLD struct span *extent_set_aligned(const struct extent_set *set, size_t slice_count,
+                                          uintptr_t alignment) {
+    uintptr_t below = UINTPTR_MAX;
+    for (int looks = 32; looks; looks--) {
+        struct span *span = extent_set_before(set, slice_count, below);
+        if (!span || span->slice_count != slice_count) {
+            break;
+        }
+        if (!(span->address & (alignment - 1))) {
+            return span;
+        }
+        below = bits_round_down(span->address, alignment) + 1;
+    }
+    return NULL;
+}

@@ -338,6 +338,9 @@ struct request {
 static struct span *take_free(struct request *request) {
     size_t searched = request->slice_count + request->alignment / SLICE_SIZE - 1;
     struct span *span = dirty_fit(searched);
+    if (!span && searched > request->slice_count) {
+        span = extent_set_aligned(&page_heap.dirty, request->slice_count, request->alignment);
+    }
     bool is_clean = !span && may_touch(request->slice_count, &request->is_refused);
     if (is_clean) {
         span = clean_fit(searched);

@@ -231,14 +231,11 @@ PRIM_COLD void snapshot_take_all(struct snapshot *snapshot, struct class_snapsho
                                snapshot->asleep_bytes - snapshot->untouched_bytes +
                                snapshot->metadata_resident_bytes;
     struct usage usage = usage_now();
-    snapshot->elapsed_ms = usage.elapsed_ms;
-    snapshot->user_ms = usage.user_ms;
-    snapshot->system_ms = usage.system_ms;
-    snapshot->minor_faults = usage.minor_faults;
-    snapshot->major_faults = usage.major_faults;
-    snapshot->rss_bytes = usage.rss_bytes;
-    snapshot->rss_peak_bytes = usage.rss_peak_bytes;
-    snapshot->virtual_bytes = usage.virtual_bytes;
+    _Static_assert(offsetof(struct snapshot, virtual_bytes) -
+                           offsetof(struct snapshot, elapsed_ms) ==
+                       offsetof(struct usage, virtual_bytes),
+                   "the process's figures are those of struct usage, in its order");
+    memcpy(&snapshot->elapsed_ms, &usage, sizeof usage);
 }
 
 static void print_counted_calls(struct print *out) {

@@ -51,6 +51,17 @@ static struct span *before(size_t slice_count, uintptr_t address) {
     return found;
 }
 
+static struct span *last_aligned(size_t slice_count, uintptr_t alignment) {
+    struct span *found = NULL;
+    for (size_t i = 0; i < SPANS; i++) {
+        if (is_in_set[i] && spans[i].slice_count == slice_count &&
+            spans[i].address % alignment == 0) {
+            found = &spans[i];
+        }
+    }
+    return found;
+}
+
 static void change(size_t index) {
     if (is_in_set[index]) {
         extent_set_remove(&set, &spans[index]);
@@ -84,6 +95,10 @@ static void test_random_walk(void **state) {
         uintptr_t address = random_below(&random, SPANS + 2) * 256 * SLICE_SIZE;
         CHECK(extent_set_before(&set, wanted, address) == before(wanted, address),
               "before %zu slices at %#zx", wanted, (size_t)address);
+        uintptr_t alignment = (uintptr_t)SLICE_SIZE << random_below(&random, 16);
+        struct span *aligned = extent_set_aligned(&set, wanted, alignment);
+        CHECK(aligned == last_aligned(wanted, alignment), "%zu slices at a multiple of %#zx",
+              wanted, (size_t)alignment);
         check_sums();
     }
     for (size_t i = 0; i < SPANS; i++) {

@@ -281,6 +281,31 @@ static void test_states(void **state) {
     check_heap();
 }
 
+/* What is aligned far more than it is large serves again, without new address space each time. */
+static void test_aligned_spans_come_back(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 5, EXACT_MAX, EXACT_MAX + 40};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        for (size_t alignment = 4 * SLICE_SIZE; alignment <= (size_t)64 << 20; alignment *= 4) {
+            purge_all(0);
+            size_t mapped = 0;
+            for (int again = 0; again < 10; again++) {
+                struct span *spans[3];
+                for (int j = 0; j < 3; j++) {
+                    spans[j] = page_heap_allocate(sizes[i], alignment);
+                    assert_int_equal(spans[j]->address % alignment, 0);
+                }
+                for (int j = 0; j < 3; j++) {
+                    page_heap_free(spans[j], SPAN_DIRTY);
+                }
+                check_heap();
+                mapped = again ? mapped : page_heap.mapped_slices;
+                assert_int_equal(page_heap.mapped_slices, mapped);
+            }
+        }
+    }
+}
+
 static void test_no_memory(void **state) {
     (void)state;
     size_t mapped = page_heap.mapped_slices;
@@ -388,9 +413,13 @@ static void test_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_walk), cmocka_unit_test(test_coalescing),
-        cmocka_unit_test(test_states),      cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_kept_apart),  cmocka_unit_test(test_few_are_apart),
+        cmocka_unit_test(test_random_walk),
+        cmocka_unit_test(test_coalescing),
+        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_kept_apart),
+        cmocka_unit_test(test_few_are_apart),
+        cmocka_unit_test(test_aligned_spans_come_back),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("page heap", tests, NULL, NULL);
