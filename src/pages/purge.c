@@ -17,7 +17,8 @@ enum {
     BATCH_SIZE = 16 << 20, /* a system call of about a millisecond */
     BARE_MAX = 1 << 30,    /* as much more goes at once as went without a page before it */
     AGE_COUNT = 4096,      /* 8 GiB of heap before two blocks share an age: the younger one's */
-    REFUSALS_MAX = 8,      /* locked pages: try elsewhere so many times */
+    REFUSALS_BELOW = 16,   /* locked pages: go on below them so many times, */
+    REFUSALS_MAX = 24,     /* then in other spans */
     SMALL_HEAP = 32 << 20, /* no huge pages here, so none to keep whole */
     VISIT_LOOKS = 24,      /* of one of the program's calls: it has better things to do */
     BUSY_SPANS = 64,       /* taken in an epoch; with less, nothing stays apart for their sake */
@@ -110,21 +111,24 @@ static bool may_go(uintptr_t address, size_t size, struct search *search) {
     return search->is_for_any_part || is_idle(address, search);
 }
 
-static size_t unit_of(const struct search *search) {
+static PRIM_NOINLINE size_t unit_of(const struct search *search) {
     return search->stage == STAGE_WHOLE ? (size_t)BLOCK_SIZE
                                         : bits_max(memory_page_size(), SLICE_SIZE);
 }
 
-/* The highest piece of the span that may go, of a batch at most. */
+/* The highest piece of the span that may go, of a batch at most: of a block once one was refused,
+ * for a single locked page. */
 static PRIM_COLD struct piece find_piece(const struct span *span, struct search *search) {
-    uintptr_t low = bits_round_up(span->address, unit_of(search));
-    uintptr_t at = bits_round_down(span_end(span), unit_of(search));
+    size_t unit = unit_of(search);
+    uintptr_t low = bits_round_up(span->address, unit);
+    uintptr_t at = bits_round_down(span_end(span), unit);
+    size_t most = search->refusals ? BLOCK_SIZE : BATCH_SIZE + search->bare;
     struct piece piece = {0, 0};
     if (search->cursor_end > low) {
         at = bits_min(at, search->cursor_end);
     }
     search->cursor_end = 0;
-    while (at > low && piece.end - piece.start < BATCH_SIZE + search->bare) {
+    while (at > low && piece.end - piece.start < most) {
         if (search->looks == 0) {
             search->cursor_end = at;
             break;
@@ -145,7 +149,7 @@ static PRIM_COLD struct piece find_piece(const struct span *span, struct search 
 /* Cuts a piece to what is left to purge, in favour of its low end, which is reused first. */
 static struct piece cut_piece(struct piece piece, const struct search *search) {
     size_t slices = (piece.end - piece.start) / SLICE_SIZE;
-    size_t kept = slices > search->left ? slices - search->left : 0;
+    size_t kept = slices - bits_min(slices, search->left);
     piece.start += bits_round_up(kept * SLICE_SIZE, unit_of(search));
     return piece;
 }
@@ -168,15 +172,13 @@ static struct span *take_piece(struct span *span, struct piece piece) {
 
 /* With both locks held, dropping the page heap's around the system call. */
 static PRIM_COLD void purge_piece(struct span *span, struct piece piece, struct search *search) {
-    size_t cursor_slices = span->slice_count;
-    uintptr_t cursor_address = span->address;
     span = take_piece(span, piece);
     size_t size = span_size(span);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     size_t resident = returned_note(piece.start, piece.end);
-    bool is_bare = resident == 0 && !is_confined();
-    search->bare = is_bare ? bits_min(search->bare + size, BARE_MAX) : 0;
-    resident = search->counts_resident && !is_confined() ? resident : size;
+    resident = is_confined() ? size : resident; /* nobody can tell */
+    search->bare = resident ? 0 : bits_min(search->bare + size, BARE_MAX);
+    resident = search->counts_resident ? resident : size;
     bool done = mapping_purge(piece.start, size);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap_insert(span, done ? SPAN_CLEAN : SPAN_DIRTY);
@@ -184,10 +186,9 @@ static PRIM_COLD void purge_piece(struct span *span, struct piece piece, struct 
     if (done) {
         search->left -= size / SLICE_SIZE;
         search->purged += resident;
-    } else { /* joined again with what it was cut from: go on with what comes before that */
-        search->refusals++;
-        search->cursor_slices = cursor_slices;
-        search->cursor_address = cursor_address;
+    } else { /* joined again with what it was cut from: go on in that, or with what comes before */
+        search->cursor_end = search->refusals++ ? piece.start : piece.end;
+        search->cursor_address += search->refusals < REFUSALS_BELOW;
     }
 }
 
@@ -220,10 +221,12 @@ static PRIM_COLD void walk(struct search *search) {
             return;
         }
         struct piece piece = find_piece(span, search);
+        search->cursor_slices = span->slice_count; /* before this span, or it once more */
+        search->cursor_address = span->address + (search->cursor_end != 0);
         if (piece.start < piece.end) {
             piece = cut_piece(piece, search);
             if (piece.start >= piece.end) { /* a whole one is there, and too large for today */
-                search->left = search->may_cut ? search->left : 0;
+                search->left *= search->may_cut;
                 end_stage(search);
                 return;
             }
@@ -231,13 +234,9 @@ static PRIM_COLD void walk(struct search *search) {
             if (!search->is_for_all && lock_is_wanted(&purge.lock)) { /* the rest can wait */
                 search->looks = 0;
             }
-        } else {
-            search->cursor_slices = span->slice_count; /* before this span, or it once more */
-            search->cursor_address = span->address + (search->cursor_end != 0);
-            if (steps % STEPS_UNDER_LOCK == 0) {
-                lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
-                lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-            }
+        } else if (steps % STEPS_UNDER_LOCK == 0) {
+            lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+            lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
         }
     }
 }

@@ -393,7 +393,8 @@ static void test_switched_off(void **state) {
     assert_int_equal(page_heap.dirty.slice_count, SLICES);
 }
 
-/* Where the kernel refuses, as it does for locked pages, nothing is said to be purged. */
+/* Where the kernel refuses, as it does for locked pages, nothing is said to be purged; a single one
+ * keeps the block that it is in, not what lies below it. */
 static void test_locked_pages(void **state) {
     (void)state;
     start_clean();
@@ -407,6 +408,11 @@ static void test_locked_pages(void **state) {
     assert_int_equal(unit_resident(bytes, size), size);
     assert_true(unit_unlock_pages(bytes, size));
     assert_int_equal(purge_all(0), size);
+    char *page = (char *)make_dirty((size_t)16 * SLICES) + 8 * size;
+    assert_true(unit_lock_pages(page, 1));
+    purge_all(0);
+    assert_int_equal(page_heap.dirty.slice_count, BLOCK);
+    assert_true(unit_unlock_pages(page, 1));
 }
 
 /* Frees a span as a block's end does. */
