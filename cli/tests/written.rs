@@ -101,6 +101,54 @@ fn what_cannot_be_written_whole_is_not_left_behind() {
     }
 }
 
+/// The tool in a directory of its own, where a file named "-" would be seen.
+fn to_output(folder: &Path, arguments: &[&str]) -> Output {
+    let mut run = plain_tool();
+    if let Some(library) = real_library() {
+        run.env("PRIMALLOC_LIBRARY", library);
+    }
+    let output = run.args(arguments).current_dir(folder).output().unwrap();
+    assert!(!folder.join("-").exists(), "{arguments:?}");
+    output
+}
+
+#[test]
+fn a_dash_is_standard_output_for_one_file_alone() {
+    let folder = directory("dash");
+    fs::write(folder.join("a.txt"), "main;work 1000\n").unwrap();
+    for (option, start) in [("html", "<!DOCTYPE"), ("json", "{\n"), ("collapsed", "main;work 1000")]
+    {
+        let option = format!("--{option}=-");
+        let output = to_output(&folder, &["report", &option, "a.txt"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.starts_with(start), "{option}: {text}");
+        assert!(!text.contains("FUNCTION"), "the table is not beside it: {text}");
+        let output = to_output(&folder, &["diff", &option, "a.txt", "a.txt"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with(start) && !text.contains("→ a.txt\n"), "{option}: {text}");
+    }
+    let packed = to_output(&folder, &["report", "--pprof", "-", "a.txt"]).stdout;
+    assert!(packed.starts_with(b"\x1f\x8b"));
+    let holder = HOLDER.to_str().unwrap();
+    for verb in [&["faults", "--no-perf"][..], &["compare", "--with=glibc", "--runs=1"]] {
+        let output = to_output(&folder, &[verb, &["--html", "-", "--", holder]].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with("<!DOCTYPE"), "{verb:?}: {text}");
+        let two = to_output(&folder, &[verb, &["--html=-", "--json=-", "--", holder]].concat());
+        assert_eq!(two.status.code(), Some(125));
+        assert!(said(&two).starts_with("primalloc: standard output cannot take more than one"));
+    }
+    if real_library().is_none() {
+        return;
+    }
+    for option in ["profile --keep=-", "profile --pprof=-", "leaks --keep=-"] {
+        let arguments: Vec<&str> = option.split(' ').chain(["--", holder]).collect();
+        let output = to_output(&folder, &arguments);
+        assert!(output.stdout.starts_with(b"\x1f\x8b"), "{option}: {}", said(&output));
+        assert!(said(&output).contains("done\n"), "the program's own goes to standard error");
+    }
+}
+
 #[test]
 fn a_link_is_written_through() {
     let folder = directory("links");

@@ -47,7 +47,7 @@ pub fn run(arguments: &AllocatorsArguments) -> Result<ExitCode> {
     let found: Vec<Found> =
         allocators::find_all(arguments.library.as_deref())?.into_iter().map(try_out).collect();
     if arguments.json {
-        print_plain(&format!("{}\n", serde_json::to_string_pretty(&found)?))?;
+        print_plain(format!("{}\n", serde_json::to_string_pretty(&found)?))?;
     } else {
         let records = found.iter().map(record).collect();
         print(&output::listing(&["NAME", "VERSION", "LOADS", "LIBRARY"], &[], records))?;

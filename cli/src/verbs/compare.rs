@@ -15,7 +15,8 @@ use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{self, Entry, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, is_standard_output, print, print_beside, shell_text, width_of, write,
+    STANDARD_OUTPUT, all_of, check_files, print, print_beside, shell_text, take_output, width_of,
+    write,
 };
 
 const EXAMPLES: &str = "\
@@ -100,13 +101,20 @@ fn warmup_runs(text: &str) -> Result<usize, String> {
 
 fn program_output(text: &str) -> Result<ProgramOutput, String> {
     Ok(match text {
-        "inherit" => ProgramOutput::Inherit,
+        "inherit" | STANDARD_OUTPUT => ProgramOutput::Inherit,
         "discard" => ProgramOutput::Discard,
         path => ProgramOutput::File(PathBuf::from(path)),
     })
 }
 
+impl CompareArguments {
+    fn files(&self) -> [&Option<PathBuf>; 3] {
+        [&self.json, &self.markdown, &self.html]
+    }
+}
+
 pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
+    check_files(arguments.files(), &[])?;
     let program = Program::resolve(&arguments.program.command)?;
     let allocators =
         allocators::select(&arguments.with, arguments.program.preload.library.as_deref())?;
@@ -182,21 +190,16 @@ fn measure_with_progress(plan: &Plan) -> Result<Vec<Vec<Run>>> {
 }
 
 fn write_report(arguments: &CompareArguments, report: &Report) -> Result<()> {
-    let is_taken = [&arguments.json, &arguments.markdown]
-        .iter()
-        .any(|path| is_standard_output(path.as_deref()));
-    if !is_taken {
+    if !take_output(arguments.files()) {
         let width = width_of(std::io::stdout().is_terminal());
         print(&output::table(report, width))?;
     }
-    if let Some(path) = &arguments.json {
-        write(path, &output::json(report))?;
-    }
-    if let Some(path) = &arguments.markdown {
-        write(path, &output::markdown(report))?;
-    }
-    if let Some(path) = &arguments.html {
-        write(path, &output::html(report)?)?;
-    }
-    Ok(())
+    let json = |path: &PathBuf| write(path, output::json(report));
+    let markdown = |path: &PathBuf| write(path, output::markdown(report));
+    let html = |path: &PathBuf| write(path, output::html(report)?);
+    all_of([
+        arguments.json.as_ref().map_or(Ok(()), json),
+        arguments.markdown.as_ref().map_or(Ok(()), markdown),
+        arguments.html.as_ref().map_or(Ok(()), html),
+    ])
 }

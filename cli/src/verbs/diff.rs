@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::profile_options::{PageArguments, ShownArguments};
-use super::report_files::{all_of, check_apart, print, tell, write};
+use super::report_files::{all_of, check_files, print, take_output, tell, write};
 use crate::output::profile as output;
 use crate::profile::{Comparison, Series, Stacks};
 
@@ -47,10 +47,9 @@ pub struct DiffArguments {
 
 pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
     let sources = [arguments.before.as_path(), &arguments.after];
-    arguments.page.check(&sources)?;
-    if let Some(path) = &arguments.collapsed {
-        check_apart(path, &sources)?;
-    }
+    let [html, json] = arguments.page.files();
+    let files = [html, json, &arguments.collapsed];
+    check_files(files, &sources)?;
     let (before, after) = arguments.shown.open_both(&arguments.before, &arguments.after)?;
     let series = (&before.series[0], &after.series[0]);
     if series.0.key != series.1.key {
@@ -70,14 +69,14 @@ pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
     remarks.extend(after.remarks.iter().filter(|remark| !before.remarks.contains(remark)).cloned());
     let collapsed = arguments.collapsed.as_ref();
     let collapsed =
-        collapsed.map_or(Ok(()), |path| write(path, &output::changes_collapsed(both[0], both[1])));
+        collapsed.map_or(Ok(()), |path| write(path, output::changes_collapsed(both[0], both[1])));
     let pages = arguments.page.write_changes(&output::Sources {
         titles,
         stacks: [&stacks.0, &stacks.1],
         series: &in_both(&before.series, &after.series),
         remarks: &remarks,
     });
-    let printed = match arguments.page.has_output() {
+    let printed = match take_output(files) {
         true => Ok(()),
         false => {
             let found = Comparison::new(both[0], both[1]);

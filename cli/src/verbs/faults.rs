@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -20,8 +19,9 @@ use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
 use crate::library;
 use crate::output::faults as output;
 use crate::program::{self, Program};
+use crate::verbs::profile_options::keep_output_free;
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, check_writable, is_standard_output, print, print_beside, shell_text, tell,
+    STANDARD_OUTPUT, all_of, check_files, print, print_beside, shell_text, take_output, tell,
     width_of, write,
 };
 
@@ -120,11 +120,14 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub fn run(arguments: &FaultsArguments) -> Result<ExitCode> {
-    let files = [&arguments.json, &arguments.html];
-    for path in files.into_iter().flatten().filter(|path| !is_standard_output(Some(path))) {
-        check_writable(path)?;
+impl FaultsArguments {
+    fn files(&self) -> [&Option<PathBuf>; 2] {
+        [&self.json, &self.html]
     }
+}
+
+pub fn run(arguments: &FaultsArguments) -> Result<ExitCode> {
+    check_files(arguments.files(), &[])?;
     match arguments.pid {
         None if arguments.duration.is_some() => bail!("--duration needs --pid"),
         Some(pid) => watch_process(arguments, Pid::from_raw(pid)),
@@ -158,10 +161,8 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
              --allocator primalloc runs it on that",
         );
     }
-    let is_quiet = is_standard_output(arguments.json.as_deref());
-    if is_quiet {
-        let standard_error = std::io::stderr().as_fd().try_clone_to_owned();
-        command.stdout(standard_error.context("cannot copy standard error")?);
+    if take_output(arguments.files()) {
+        keep_output_free(&mut command)?;
     }
 
     let mut supervisor = Supervisor::new()?;
@@ -269,7 +270,7 @@ fn check_process(pid: Pid) -> Result<String> {
 }
 
 fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> Result<()> {
-    if is_standard_output(arguments.json.as_deref()) {
+    if take_output(arguments.files()) {
     } else if to_output {
         let width = width_of(std::io::stdout().is_terminal());
         print(&output::text(findings, width))?;
@@ -277,13 +278,12 @@ fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> 
         let width = width_of(std::io::stderr().is_terminal());
         print_beside(&output::text(findings, width))?;
     }
-    if let Some(path) = &arguments.json {
-        write(path, &output::json(findings))?;
-    }
-    if let Some(path) = &arguments.html {
-        write(path, &output::html(findings)?)?;
-    }
-    Ok(())
+    let json = |path: &PathBuf| write(path, output::json(findings));
+    let html = |path: &PathBuf| write(path, output::html(findings)?);
+    all_of([
+        arguments.json.as_ref().map_or(Ok(()), json),
+        arguments.html.as_ref().map_or(Ok(()), html),
+    ])
 }
 
 #[cfg(test)]

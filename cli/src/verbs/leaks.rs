@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::process_files::{ProcessFile, keep, of_another, tell_not_shown};
 use super::profile_options::{Heading, PageArguments, Shown, keep_output_free};
-use super::report_files::{all_of, check_writable, limit_of, shell_text, tell};
+use super::report_files::{all_of, check_files, limit_of, shell_text, take_output, tell};
 use super::run::run_with;
 use super::temporary::TemporaryDirectory;
 use crate::arguments::{ProgramArguments, SymbolArguments};
@@ -75,16 +75,15 @@ pub struct LeaksArguments {
 }
 
 pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
-    arguments.page.check(&[])?;
-    if let Some(path) = &arguments.keep {
-        check_writable(path)?;
-    }
+    let [html, json] = arguments.page.files();
+    let written = [html, json, &arguments.keep];
+    check_files(written, &[])?;
     let suppressions = arguments.suppressions.as_deref().map(readable).transpose()?;
     let directory = TemporaryDirectory::new()?;
     // Each process has its own; which is the program's tells its number.
     let files = directory.path().join("%p.pb.gz");
     let level = arguments.level.to_possible_value().context("every level has a name")?;
-    let is_quiet = arguments.page.has_output();
+    let is_quiet = take_output(written);
     let (pid, outcome) = run_with(&arguments.program, |command| {
         command.env("PRIMALLOC_LEAK_CHECK", level.get_name());
         command.env("PRIMALLOC_LEAK_REPORT", &files);
@@ -189,7 +188,7 @@ fn report(arguments: &LeaksArguments, file: &Path, pid: u64) -> Result<(i64, Res
     for remark in &shown.remarks {
         text += &format!("{remark}\n");
     }
-    let print = || if arguments.page.has_output() { Ok(()) } else { heading.print(&text) };
+    let print = || if take_output(arguments.page.files()) { Ok(()) } else { heading.print(&text) };
     let write = || arguments.page.write(&heading.source(&shown, &stacks));
     Ok((lost, heading.beside(print, write)))
 }

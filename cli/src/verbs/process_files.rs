@@ -1,11 +1,10 @@
 //! Files that a program and the processes that it started leave, one each, and how they are kept.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::report_files::{all_of, tell, write_whole};
+use super::report_files::{all_of, copy, tell};
 
 /// Stands for the process's number in names of files, as in the library's settings.
 pub const NUMBER: &str = "%p";
@@ -22,16 +21,13 @@ fn has_number(target: &Path) -> bool {
 
 /// Copies the one that is shown to `target`; if that has a place for their numbers, all of them.
 pub fn keep(target: &Path, shown: &ProcessFile, others: &[ProcessFile]) -> Result<()> {
-    let copy =
-        |file: &ProcessFile, target: &Path| write_whole(target, || fs::copy(&file.path, target));
     match target.to_str().filter(|_| has_number(target)) {
-        None => copy(shown, target),
-        Some(text) => all_of(
-            others
-                .iter()
-                .chain([shown])
-                .map(|file| copy(file, Path::new(&text.replace(NUMBER, &file.pid.to_string())))),
-        ),
+        None => copy(&shown.path, target),
+        Some(text) => {
+            all_of(others.iter().chain([shown]).map(|file| {
+                copy(&file.path, Path::new(&text.replace(NUMBER, &file.pid.to_string())))
+            }))
+        }
     }
 }
 
@@ -65,6 +61,8 @@ pub fn of_another(what: &str, name: &str, pid: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::verbs::temporary::TemporaryDirectory;
 

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::process_files::{NUMBER, ProcessFile, keep, of_another, tell_not_shown};
 use super::profile_options::{Heading, ShownArguments, WrittenArguments, keep_output_free};
-use super::report_files::{all_of, check_writable, shell_text, tell};
+use super::report_files::{all_of, check_files, shell_text, take_output, tell};
 use super::run::run_with;
 use super::temporary::TemporaryDirectory;
 use crate::arguments::ProgramArguments;
@@ -95,12 +95,10 @@ fn budget(text: &str) -> Result<String, String> {
 }
 
 pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
-    arguments.written.check(&[])?;
-    if let Some(path) = &arguments.keep {
-        check_writable(path)?;
-    }
+    let files = || arguments.written.files().chain([&arguments.keep]);
+    check_files(files(), &[])?;
+    let is_quiet = take_output(files());
     let directory = TemporaryDirectory::new()?;
-    let is_quiet = arguments.written.page.has_output();
     let (pid, outcome) = run_with(&arguments.program, |command| {
         command.env(VARIABLE, arguments.setting(&directory));
         if is_quiet { keep_output_free(command) } else { Ok(()) }

@@ -1,6 +1,5 @@
 //! What verbs about profiles share: which part is shown, and where it is written to.
 
-use std::fs;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -14,8 +13,7 @@ use crate::output::Host;
 use crate::output::profile as output;
 use crate::profile::{self, Kind, Profile, Sample, Series, Sites, Stacks, View};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, check_apart, is_standard_output, limit_of, print, print_beside, write,
-    write_whole,
+    STANDARD_OUTPUT, all_of, limit_of, print, print_beside, take_output, write,
 };
 
 #[derive(Args)]
@@ -47,7 +45,8 @@ pub struct WrittenArguments {
     #[arg(long)]
     pub cumulative: bool,
 
-    /// Write the profile with names and lines in it, for pprof and others
+    /// Write the profile with names and lines in it, for pprof and others; like any FILE, - is
+    /// standard output
     #[arg(long, value_name = "FILE")]
     pub pprof: Option<PathBuf>,
 
@@ -74,27 +73,19 @@ pub struct PageArguments {
 }
 
 impl PageArguments {
-    pub fn check(&self, sources: &[&Path]) -> Result<()> {
-        let files = [&self.html, &self.json].into_iter().flatten();
-        files
-            .filter(|path| !is_standard_output(Some(path)))
-            .try_for_each(|path| check_apart(path, sources))
-    }
-
-    /// Whether standard output is for JSON alone.
-    pub fn has_output(&self) -> bool {
-        is_standard_output(self.json.as_deref())
+    pub fn files(&self) -> [&Option<PathBuf>; 2] {
+        [&self.html, &self.json]
     }
 
     pub fn write(&self, source: &output::Source) -> Result<()> {
-        let html = |path: &PathBuf| write(path, &output::html(source)?);
-        let json = |path: &PathBuf| write(path, &output::json(source, None));
+        let html = |path: &PathBuf| write(path, output::html(source)?);
+        let json = |path: &PathBuf| write(path, output::json(source, None));
         all_of([self.html.as_ref().map_or(Ok(()), html), self.json.as_ref().map_or(Ok(()), json)])
     }
 
     pub fn write_changes(&self, sources: &output::Sources) -> Result<()> {
-        let html = |path: &PathBuf| write(path, &output::changes_html(sources)?);
-        let json = |path: &PathBuf| write(path, &output::changes_json(sources, None));
+        let html = |path: &PathBuf| write(path, output::changes_html(sources)?);
+        let json = |path: &PathBuf| write(path, output::changes_json(sources, None));
         all_of([self.html.as_ref().map_or(Ok(()), html), self.json.as_ref().map_or(Ok(()), json)])
     }
 }
@@ -204,12 +195,8 @@ fn keep(profile: &mut Profile, what: &str, wanted: &str) -> Result<()> {
 }
 
 impl WrittenArguments {
-    pub fn check(&self, sources: &[&Path]) -> Result<()> {
-        [&self.pprof, &self.collapsed]
-            .into_iter()
-            .flatten()
-            .try_for_each(|path| check_apart(path, sources))?;
-        self.page.check(sources)
+    pub fn files(&self) -> impl Iterator<Item = &Option<PathBuf>> {
+        [&self.pprof, &self.collapsed].into_iter().chain(self.page.files())
     }
 
     /// Prints the profile, on standard error if the program's output is on the other, and writes
@@ -221,15 +208,12 @@ impl WrittenArguments {
         arguments: &ShownArguments,
     ) -> Result<()> {
         let stacks = Stacks::new(&shown.profile);
-        let text = || match self.page.has_output() {
+        let text = || match take_output(self.files()) {
             true => Ok(()),
             false => heading.print(&self.text(heading, shown, &stacks, arguments)),
         };
-        let pprof = |path: &PathBuf| {
-            let bytes = profile::encode(&shown.profile)?;
-            write_whole(path, || fs::write(path, bytes))
-        };
-        let collapsed = |path: &PathBuf| write(path, &output::collapsed(&stacks, &shown.series[0]));
+        let pprof = |path: &PathBuf| write(path, profile::encode(&shown.profile)?);
+        let collapsed = |path: &PathBuf| write(path, output::collapsed(&stacks, &shown.series[0]));
         heading.beside(text, || {
             all_of([
                 self.page.write(&heading.source(shown, &stacks)),

@@ -32,7 +32,7 @@ pub struct PsArguments {
 pub fn run(arguments: &PsArguments) -> Result<ExitCode> {
     let listing = processes::list()?;
     if arguments.json {
-        print_plain(&format!("{}\n", serde_json::to_string_pretty(&listing)?))?;
+        print_plain(format!("{}\n", serde_json::to_string_pretty(&listing)?))?;
     } else {
         print(&table(&listing))?;
     }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::profile_options::{Heading, ShownArguments, WrittenArguments};
+use super::report_files::check_files;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,7 +41,7 @@ pub struct ReportArguments {
 }
 
 pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
-    arguments.written.check(&[&arguments.file])?;
+    check_files(arguments.written.files(), &[&arguments.file])?;
     let shown = arguments.shown.open(&arguments.file)?;
     let title = arguments.file.display().to_string();
     let heading = Heading { verb: "report", title: &title, to_output: true };

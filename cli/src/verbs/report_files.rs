@@ -16,8 +16,13 @@ const WIDTH_WITHOUT_TERMINAL: usize = 100;
 /// As many links the kernel follows; a ring of them has no end.
 const LINKS_MAX: usize = 40;
 
-pub fn is_standard_output(path: Option<&Path>) -> bool {
-    path == Some(Path::new(STANDARD_OUTPUT))
+fn is_standard_output(path: &Path) -> bool {
+    path == Path::new(STANDARD_OUTPUT)
+}
+
+/// Whether one of these files is standard output, which is then for it alone.
+pub fn take_output<'a>(files: impl IntoIterator<Item = &'a Option<PathBuf>>) -> bool {
+    files.into_iter().flatten().any(|path| is_standard_output(path))
 }
 
 /// Text with colours, which are left out where no terminal is.
@@ -32,27 +37,36 @@ pub fn print_beside(text: &str) -> Result<()> {
 
 /// A message of the tool. Where it cannot be written there is nobody to tell.
 pub fn tell(message: impl Display) {
-    let _ = printed(anstream::stderr(), &format!("primalloc: {message}\n"));
+    let _ = printed(anstream::stderr(), format!("primalloc: {message}\n"));
 }
 
 /// What is for programs.
-pub fn print_plain(text: &str) -> Result<()> {
+pub fn print_plain(text: impl AsRef<[u8]>) -> Result<()> {
     printed(io::stdout(), text).context("standard output: cannot be written")
 }
 
-fn printed(mut output: impl Write, text: &str) -> io::Result<()> {
-    output.write_all(text.as_bytes()).and_then(|()| output.flush())
+fn printed(mut output: impl Write, text: impl AsRef<[u8]>) -> io::Result<()> {
+    output.write_all(text.as_ref()).and_then(|()| output.flush())
 }
 
-pub fn write(path: &Path, text: &str) -> Result<()> {
-    if is_standard_output(Some(path)) {
+pub fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
+    if is_standard_output(path) {
         return print_plain(text);
     }
     write_whole(path, || fs::write(path, text))
 }
 
+/// With the rights that the source has.
+pub fn copy(source: &Path, path: &Path) -> Result<()> {
+    if is_standard_output(path) {
+        let bytes = fs::read(source);
+        return print_plain(bytes.with_context(|| source.display().to_string())?);
+    }
+    write_whole(path, || fs::copy(source, path))
+}
+
 /// What could be written only in part is not left behind where there was nothing.
-pub fn write_whole<T>(path: &Path, write: impl FnOnce() -> io::Result<T>) -> Result<()> {
+fn write_whole<T>(path: &Path, write: impl FnOnce() -> io::Result<T>) -> Result<()> {
     let is_new = !path.exists();
     let written = write();
     if written.is_err() && is_new {
@@ -73,9 +87,23 @@ pub fn all_of(parts: impl IntoIterator<Item = Result<()>>) -> Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
-/// Said before the program runs for an hour, not after. Leaves no file behind, for there may be
+/// Said of all files that a verb is to write before the program runs for an hour, not after. None
+/// of the `sources` that they are made from is written over.
+pub fn check_files<'a>(
+    files: impl IntoIterator<Item = &'a Option<PathBuf>>,
+    sources: &[&Path],
+) -> Result<()> {
+    let (to_output, others): (Vec<&PathBuf>, Vec<_>) =
+        files.into_iter().flatten().partition(|path| is_standard_output(path));
+    if to_output.len() > 1 {
+        bail!("standard output cannot take more than one: name files for the others");
+    }
+    others.into_iter().try_for_each(|path| check_apart(path, sources))
+}
+
+/// Leaves no file behind, for there may be
 /// nothing to write in the end.
-pub fn check_writable(path: &Path) -> Result<()> {
+fn check_writable(path: &Path) -> Result<()> {
     let is_new = !path.exists();
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
     opened.with_context(|| format!("{}: cannot be written", path.display()))?;
@@ -103,8 +131,7 @@ fn target_of(path: &Path) -> PathBuf {
     target
 }
 
-/// The same for what is made from other files: none of them is written over.
-pub fn check_apart(path: &Path, sources: &[&Path]) -> Result<()> {
+fn check_apart(path: &Path, sources: &[&Path]) -> Result<()> {
     let is_source = |source: &&Path| match (path.canonicalize(), source.canonicalize()) {
         (Ok(path), Ok(source)) => path == source,
         _ => false,
