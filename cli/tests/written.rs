@@ -150,6 +150,25 @@ fn a_dash_is_standard_output_for_one_file_alone() {
 }
 
 #[test]
+fn temporary_files_may_lie_anywhere() {
+    let folder = directory("temporary");
+    for name in ["relative", "with a space", "a,comma", "a%pnumber", "a:colon", ""] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+        for place in [PathBuf::from(name), folder.join(name)] {
+            for (verb_name, what) in [("profile", "cache_entry"), ("leaks", "leaked: ")] {
+                let Some(mut run) = verb(verb_name) else { return };
+                run.env("TMPDIR", &place).current_dir(&folder);
+                run.args(["--", "sh", "-c", "cd / && exec \"$0\""]).arg(&*HOLDER);
+                let text = said(&run.output().unwrap());
+                assert!(text.contains(what), "{verb_name} in {}: {text}", place.display());
+            }
+        }
+        let left = if name.is_empty() { 5 } else { 0 };
+        assert_eq!(files_in(&folder.join(name)), left, "{name}");
+    }
+}
+
+#[test]
 fn a_link_is_written_through() {
     let folder = directory("links");
     let [profile, real, link] = ["a.txt", "real.html", "link.html"].map(|name| folder.join(name));
