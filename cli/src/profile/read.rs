@@ -1,7 +1,7 @@
 //! Opening a profile of whatever kind. Every complaint names the file and what is wrong with it.
 
-use std::fs;
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -18,9 +18,19 @@ pub fn read(path: &Path) -> Result<Profile> {
     if path.is_dir() {
         bail!("{}: is a directory, not a profile", name());
     }
-    let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", name()))?;
+    let bytes = limited(path, BYTES_MAX).with_context(|| format!("{}: cannot be read", name()))?;
     // One sentence: the file, what is wrong, and the reader's own words about it.
     parse(&bytes).map_err(|error| anyhow::anyhow!("{}: {error:#}", name()))
+}
+
+/// What comes from a pipe or a device may have no end.
+fn limited(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("no profile has more than {} MiB", most >> 20)));
+    }
+    Ok(bytes)
 }
 
 fn parse(bytes: &[u8]) -> Result<Profile> {
@@ -115,6 +125,13 @@ mod tests {
         assert!(message(&plain[..plain.len() - 3]).contains("pprof profile"));
         assert!(unzipped(&zipped(&[0; 5000]), 4999).is_err());
         assert!(unzipped(&zipped(&[0; 5000]), 5000).is_ok());
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read_for_ever() {
+        let error = limited(Path::new("/dev/zero"), 4 << 20).unwrap_err();
+        assert_eq!(error.to_string(), "no profile has more than 4 MiB");
+        assert_eq!(limited(Path::new("/dev/null"), 0).unwrap(), b"");
     }
 
     #[test]
