@@ -28,6 +28,11 @@ fn what_is_not_there_gives_127() {
 #[test]
 fn what_is_no_program_gives_126() {
     run("/tmp").code(126).stderr("primalloc: /tmp: is a directory, not a program\n");
+    let refused = contains("link: cannot be started: ").and(contains("(os error 40)").count(1));
+    let link = FILES.join("link");
+    let _ = fs::remove_file(&link); // an earlier run's
+    std::os::unix::fs::symlink("link", &link).unwrap();
+    run(link).code(126).stderr(refused);
     run("/etc/passwd").code(126).stderr(contains("/etc/passwd: is not executable"));
     let windows = script("windows.exe", "MZ\0\0");
     run(windows).code(126).stderr(contains("neither an ELF program nor a script"));
@@ -137,6 +142,12 @@ fn scripts_are_judged_by_their_interpreter() {
     run(script("lost-script", "#!/no/such/interpreter -x\n"))
         .code(126)
         .stderr(contains("its interpreter /no/such/interpreter does not exist"));
+    run(script("of-windows", "#!/bin/sh\r\necho\r\n"))
+        .code(126)
+        .stderr(contains(r"of-windows: its interpreter /bin/sh\r does not exist"));
+    run(script("env-of-windows", "#!/usr/bin/env sh\r\necho\r\n"))
+        .code(126)
+        .stderr(contains(r"its interpreter sh\r (named to env) does not exist"));
     run(script("lost-env-script", "#!/usr/bin/env no-such-program\n"))
         .code(126)
         .stderr(contains("no-such-program (named to env) does not exist"));

@@ -108,7 +108,7 @@ pub enum CannotStart {
     Unreadable { program: String, reason: String },
     #[error("{library}: not a library that can be loaded: {reason}")]
     BadLibrary { library: String, reason: String },
-    #[error("{program}: cannot be started: {source}")]
+    #[error("{program}: cannot be started")]
     Refused { program: String, source: io::Error },
 }
 

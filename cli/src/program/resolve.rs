@@ -55,17 +55,14 @@ impl Program {
         argument: Option<&OsStr>,
     ) -> Result<(), CannotStart> {
         if !interpreter.exists() {
-            let interpreter = interpreter.display().to_string();
-            return Err(CannotStart::NoInterpreter { program: self.called(), interpreter });
+            return Err(self.lacks(&interpreter.to_string_lossy()));
         }
         let wanted_of_env = argument.filter(|_| interpreter.file_name() == Some(OsStr::new("env")));
         self.image = match wanted_of_env.and_then(program_of_env) {
             None => interpreter,
             Some(name) => {
-                let found = find_executable(&name).map_err(|_| CannotStart::NoInterpreter {
-                    program: self.called(),
-                    interpreter: format!("{} (named to env)", name.to_string_lossy()),
-                })?;
+                let missing = || format!("{} (named to env)", name.to_string_lossy());
+                let found = find_executable(&name).map_err(|_| self.lacks(&missing()))?;
                 self.found_by_env = Some(found.clone());
                 found
             }
@@ -82,6 +79,11 @@ impl Program {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Content::Elf),
             Err(source) => Err(CannotStart::Refused { program: self.called(), source }),
         }
+    }
+
+    fn lacks(&self, interpreter: &str) -> CannotStart {
+        let interpreter = interpreter.replace('\r', "\\r");
+        CannotStart::NoInterpreter { program: self.called(), interpreter }
     }
 
     fn called(&self) -> String {
@@ -111,13 +113,21 @@ fn content_of(head: &[u8]) -> Option<Content> {
         return (!line.contains(&0)).then_some(Content::Text);
     };
     // The kernel splits once: all that follows the interpreter is a single argument.
-    let line = line.trim_ascii();
+    let line = without_blanks(line);
     let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
-    let argument = line[end..].trim_ascii();
+    let argument = without_blanks(&line[end..]);
     Some(Content::Script {
         interpreter: PathBuf::from(OsString::from_vec(line[..end].to_vec())),
         argument: (!argument.is_empty()).then(|| OsStr::from_bytes(argument).to_owned()),
     })
+}
+
+/// As the kernel does: the carriage return of a file from Windows stays, and makes another name.
+fn without_blanks(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
 }
 
 /// The program among the words after `#!/usr/bin/env`: neither an option nor an assignment.
@@ -181,6 +191,8 @@ mod tests {
         assert_eq!(content_of(b"\x7fELF\x02\x01"), Some(Content::Elf));
         assert_eq!(content_of(b"#!/bin/sh\necho"), script("/bin/sh", None));
         assert_eq!(content_of(b"#! /bin/awk -f \n"), script("/bin/awk", Some("-f")));
+        assert_eq!(content_of(b"#!/bin/sh\r\n"), script("/bin/sh\r", None));
+        assert_eq!(content_of(b"#!\t/bin/env sh \r\n"), script("/bin/env", Some("sh \r")));
         assert_eq!(content_of(b"echo hello\n"), Some(Content::Text));
         assert_eq!(content_of(b"MZ\x90\x00\x03"), None);
     }
