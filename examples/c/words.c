@@ -34,8 +34,10 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         first = count_word(first, argv[i]);
     }
+    void *probe = malloc(1);
     printf("primalloc %s %s\n", prim_version(),
-           prim_malloc_usable_size(first) ? "serves malloc" : "does not serve malloc");
+           prim_malloc_usable_size(probe) ? "serves malloc" : "does not serve malloc");
+    free(probe);
     while (first) {
         struct word *next = first->next;
         printf("%u %s\n", first->count, first->text);
