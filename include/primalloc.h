@@ -19,6 +19,9 @@
 
 #ifdef __cplusplus
 extern "C" {
+/* Some structs have a function of their name, as glibc's mallinfo. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 #endif
 
 #define PRIM_VERSION_STRING "0.1.0"
@@ -152,7 +155,7 @@ enum prim_option_type {
     PRIM_OPTION_AUTO_SIZE, /* the same, or PRIM_OPTION_AUTO */
     PRIM_OPTION_TIME_MS,   /* milliseconds */
     PRIM_OPTION_CHOICE,    /* an index into the words of the unit, which bars separate */
-    PRIM_OPTION_TEXT,      /* has no number */
+    PRIM_OPTION_TEXT       /* has no number */
 };
 
 /* Who set an option. */
@@ -163,7 +166,7 @@ enum prim_option_source {
     PRIM_OPTION_FROM_LIST,     /* PRIMALLOC_OPTIONS */
     PRIM_OPTION_FROM_VARIABLE, /* PRIMALLOC_NAME */
     PRIM_OPTION_FROM_MALLOPT,
-    PRIM_OPTION_FROM_PROGRAM, /* prim_option_set */
+    PRIM_OPTION_FROM_PROGRAM /* prim_option_set */
 };
 
 /* An option as it is now. */
@@ -357,12 +360,7 @@ size_t prim_stats_classes(struct prim_class_stats *classes, size_t count, size_t
 void prim_stats_print(void);
 
 /* How they are written: for a person, as JSON, as malloc_info's XML, as OpenMetrics. */
-enum prim_stats_form {
-    PRIM_STATS_TEXT,
-    PRIM_STATS_JSON,
-    PRIM_STATS_XML,
-    PRIM_STATS_OPENMETRICS,
-};
+enum prim_stats_form { PRIM_STATS_TEXT, PRIM_STATS_JSON, PRIM_STATS_XML, PRIM_STATS_OPENMETRICS };
 
 /* Writes them in the form of choice: calls output with pieces of whole lines. Returns 0.
  * Errors: -1 with EINVAL (no such form), ENOMEM, or EAGAIN in a signal handler that interrupted us. */
@@ -595,6 +593,7 @@ size_t prim_good_size(size_t size);
  * Errors: none. */
 size_t prim_check_all(void);
 #ifdef __cplusplus
+#pragma GCC diagnostic pop
 }
 #endif
 

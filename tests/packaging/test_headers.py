@@ -29,6 +29,17 @@ def test_the_override_header_leaves_no_malloc(tmp_path, compiler, standard, way)
     assert run(tmp_path / "override") == "override: good\n"
 
 
+@pytest.mark.parametrize(("compiler", "standard"), [
+    ("gcc", "c89"), ("gcc", "c99"), ("clang", "c99"), ("g++", "c++98"), ("g++", "c++20"),
+    ("clang++", "c++98"), ("clang++", "c++20")])
+def test_a_strict_program_includes_the_header(tmp_path, compiler, standard):
+    need(compiler)
+    source = tmp_path / ("strict.cc" if compiler.endswith("++") else "strict.c")
+    source.write_text("#include <primalloc.h>\nint main(void) { return 0; }\n")
+    run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion",
+        "-Werror", f"-I{ROOT}/include", "-fsyntax-only", source)
+
+
 @pytest.mark.parametrize(("compiler", "standard", "options"), [
     ("g++", "c++11", ()), ("g++", "c++14", ("-DNEW_DELETE",)), ("g++", "c++17", ()),
     ("g++", "c++20", ("-DNEW_DELETE",)), ("clang++", "c++17", ("-DNEW_DELETE",)),
