@@ -7,6 +7,7 @@ import pytest
 from conftest import FIXTURES, ROOT, defined_names, need, run
 
 OVERRIDE = "-DPRIMALLOC_OVERRIDE=1"
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
 EXPORT = re.compile(r"^EXPORT\((\w+), (\w+),", re.MULTILINE)
 TESTS = ROOT / "tests"
 
@@ -17,9 +18,10 @@ def exported(*without):
 
 
 @pytest.mark.parametrize(("compiler", "options"), [
-    ("cc", ()), ("cc", (OVERRIDE,)), ("gcc", ("-std=gnu2x", "-Wall", "-Wextra", "-Werror")),
-    ("gcc", ("-O1", OVERRIDE)), ("clang", ()), ("clang", ("-O1", OVERRIDE)),
-    ("clang", ("-std=gnu2x", OVERRIDE, "-Wall", "-Wextra", "-Werror"))])
+    ("cc", ()), ("cc", (OVERRIDE,)), ("gcc", ("-std=gnu2x", *STRICT)),
+    ("gcc", ("-std=c11", OVERRIDE, *STRICT)), ("gcc", ("-O1", OVERRIDE)),
+    ("clang", ()), ("clang", ("-O1", OVERRIDE)), ("clang", ("-std=c11", *STRICT)),
+    ("clang", ("-std=gnu2x", OVERRIDE, *STRICT))])
 def test_it_compiles_alone_and_defines_only_its_own_names(amalgamated, compiler, options):
     names = defined_names(amalgamated(compiler, *options))
     public = exported("START") if OVERRIDE in options else {

@@ -33,6 +33,9 @@ PROLOGUE = """\
 #ifndef PRIMALLOC_OVERRIDE
 #define PRIMALLOC_OVERRIDE 0
 #endif
+#pragma GCC diagnostic push /* of programs that warn of what gcc and clang let through */
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wshadow"
 
 @INCLUDES@
 #include "primalloc.h"
@@ -189,4 +192,5 @@ class Amalgamation:
         }
         prologue = re.sub(r"@(\w+)@", lambda match: parts[match.group(1)], PROLOGUE)
         undefine = "".join(f"#undef {name}\n" for name in sorted(self.shared))
-        return re.sub(r"\n{3,}", "\n\n", prologue + body + EPILOGUE + undefine)
+        text = prologue + body + EPILOGUE + undefine + "#pragma GCC diagnostic pop\n"
+        return re.sub(r"\n{3,}", "\n\n", text)
