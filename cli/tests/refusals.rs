@@ -58,6 +58,22 @@ fn static_programs() {
 }
 
 #[test]
+fn a_malloc_of_the_programs_own_is_told_of() {
+    let source = FILES.join("own_malloc.c");
+    let text = "#include <stddef.h>\nstatic char area[1 << 20];\nstatic size_t used;\n\
+                void *malloc(size_t size) { return area + (used += size + 15 & ~(size_t)15); }\n\
+                void free(void *block) { (void)block; }\nint main(void) { return !malloc(1); }\n";
+    fs::write(&source, text).unwrap();
+    let own = compile(source.to_str().unwrap(), "own-malloc", &["-fno-builtin"]);
+    let remark = contains("own-malloc has a malloc linked in, which is found before any");
+    run(&own).success().stderr(remark.clone());
+    tool().args(["run", "--quiet", "--"]).arg(&own).assert().success().stderr("");
+    let mut compare = tool();
+    compare.args(["compare", "--with=glibc", "--runs=1", "--warmup=0", "--"]).arg(&own);
+    compare.assert().success().stderr(remark);
+}
+
+#[test]
 fn a_static_program_that_is_forced_is_still_reported() {
     let mut forced = tool();
     forced.args(["run", "--force", "--"]).arg(&*STATIC_PROGRAM);

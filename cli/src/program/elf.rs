@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use object::elf;
-use object::read::elf::{ElfFile, FileHeader, ProgramHeader};
+use object::read::elf::{ElfFile, FileHeader, ProgramHeader, Sym};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind};
 
@@ -42,6 +42,8 @@ pub struct Image {
     pub soname: Option<String>,
     pub needed: Vec<String>,
     pub is_go: bool,
+    /// Whether libraries find a malloc in it.
+    pub has_malloc: bool,
 }
 
 impl Image {
@@ -72,6 +74,7 @@ where
         soname: None,
         needed: Vec::new(),
         is_go: false,
+        has_malloc: false,
     };
     for segment in file.elf_program_headers() {
         if let Some(loader) = segment.interpreter(endian, data)? {
@@ -89,6 +92,11 @@ where
     let sections = file.elf_section_table();
     image.is_go = sections.iter().any(|section| {
         matches!(sections.section_name(endian, section), Ok(b".go.buildinfo" | b".gopclntab"))
+    });
+    let symbols = file.elf_dynamic_symbol_table();
+    image.has_malloc = symbols.iter().any(|symbol| {
+        let is_malloc = symbols.symbol_name(endian, symbol).is_ok_and(|name| name == b"malloc");
+        is_malloc && !symbol.is_undefined(endian)
     });
     Ok(image)
 }

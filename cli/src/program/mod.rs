@@ -40,6 +40,18 @@ impl Program {
         command
     }
 
+    /// What is to be said of one that a preloaded malloc may not reach, though it is loaded.
+    pub fn own_malloc(&self) -> Option<String> {
+        let has_malloc = Image::read(&self.image).is_ok_and(|image| image.has_malloc);
+        has_malloc.then(|| {
+            format!(
+                "{} has a malloc linked in, which is found before any that is preloaded: what it \
+                 allocates is that one's, unless it passes calls on",
+                self.title()
+            )
+        })
+    }
+
     /// How messages call it: the name as typed, and the image where that is another file.
     fn title(&self) -> String {
         let name = self.name.to_string_lossy();

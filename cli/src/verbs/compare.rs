@@ -15,8 +15,8 @@ use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{self, Entry, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, print, print_beside, shell_text, take_output, width_of,
-    write,
+    STANDARD_OUTPUT, all_of, check_files, print, print_beside, shell_text, take_output, tell,
+    width_of, write,
 };
 
 const EXAMPLES: &str = "\
@@ -150,6 +150,9 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
 
 /// Makes sure, before the first run, that every library gets into the program.
 fn check(arguments: &CompareArguments, program: &Program, allocators: &[Allocator]) -> Result<()> {
+    if let Some(remark) = program.own_malloc() {
+        tell(remark);
+    }
     for library in allocators.iter().filter_map(|allocator| allocator.library.as_deref()) {
         match program::check_preloadable(program, library) {
             Err(reason) if reason.is_only_about_preloading() && arguments.program.preload.force => {

@@ -104,6 +104,9 @@ fn check(arguments: &ProgramArguments, how: How, program: &Program, library: &Pa
         Err(reason) => return Err(reason.into()),
         Ok(()) => {}
     }
+    if let Some(remark) = program.own_malloc().filter(|_| !how.quiet) {
+        tell(remark);
+    }
     match &program.found_by_env {
         Some(found) if how.only_exe && !how.quiet => tell(format!(
             "{}: its first line starts it through env, which --only-exe takes for the program; \
