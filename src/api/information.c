@@ -35,6 +35,7 @@ PRIM_EXPORT int prim_mallopt(int parameter, int value) {
 /* glibc's mallinfo wraps as well; mallinfo2 is the remedy. */
 PRIM_EXPORT struct prim_mallinfo prim_mallinfo(void) {
     enum { FIELDS = sizeof(struct prim_mallinfo) / sizeof(int) };
+    _Static_assert(sizeof(struct prim_mallinfo2) == FIELDS * sizeof(size_t), "the same fields");
     struct prim_mallinfo2 wide = prim_mallinfo2();
     struct prim_mallinfo narrow;
     for (unsigned i = 0; i < FIELDS; i++) {

@@ -101,8 +101,7 @@ pub fn check_files<'a>(
     others.into_iter().try_for_each(|path| check_apart(path, sources))
 }
 
-/// Leaves no file behind, for there may be
-/// nothing to write in the end.
+/// Leaves no file behind, for there may be nothing to write in the end.
 fn check_writable(path: &Path) -> Result<()> {
     let is_new = !path.exists();
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
