@@ -74,6 +74,14 @@ bool is_reference_allocator(void) {
     return expected != NULL && strcmp(expected, "any") == 0;
 }
 
+bool is_emulated(void) {
+#if defined(__aarch64__)
+    return getenv("PRIM_TEST_EMULATED") != NULL;
+#else
+    return false;
+#endif
+}
+
 size_t scaled(size_t count) {
     const char *text = getenv("PRIM_TEST_SCALE");
     double scale = text != NULL ? strtod(text, NULL) : 1.0;

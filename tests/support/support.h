@@ -36,6 +36,9 @@ void expect_allocator(void);
 /* Whether the program runs on the C library's own malloc: only so under PRIM_TEST_EXPECT=any. */
 bool is_reference_allocator(void);
 
+/* Whether the program runs in an emulator, where some system calls are poor imitations. */
+bool is_emulated(void);
+
 /* count, multiplied by the environment variable PRIM_TEST_SCALE (a decimal number, 1 by default);
  * at least 1. */
 size_t scaled(size_t count);

@@ -83,7 +83,7 @@ static void work_without_map(void) {
 
 static void test_without_map(void **state) {
     (void)state;
-    if (unit_is_emulated()) {
+    if (is_emulated()) {
         skip(); /* the limit would be the emulator's */
     }
     assert_int_equal(unit_signal_of(work_without_map), 0);

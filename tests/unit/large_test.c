@@ -71,7 +71,7 @@ static void test_zero_of_bare_memory(void **state) {
         at = large_allocate(size, 0, &zero);
         assert_ptr_equal(at, block);
         assert_true(zero && at[i] == 0 && at[size - 1] == 0);
-        assert_true(unit_is_emulated() || memory_resident(at, size) < size / 4);
+        assert_true(is_emulated() || memory_resident(at, size) < size / 4);
     }
     memset(at, 1, size);
     large_release(span_of_block(at));

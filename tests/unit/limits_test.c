@@ -230,7 +230,7 @@ static void test_soft_limit_with_locked_pages(void **state) {
     struct span *between = take(MIB / SLICE_SIZE);
     struct span *other = take(4 * MIB / SLICE_SIZE);
     uintptr_t address = locked->address;
-    if (unit_is_emulated() || !unit_lock_pages((void *)address, 8 * MIB)) {
+    if (is_emulated() || !unit_lock_pages((void *)address, 8 * MIB)) {
         options.soft_limit = OPTION_AUTO;
         skip(); /* this process may not lock so much */
     }

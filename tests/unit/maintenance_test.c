@@ -140,7 +140,7 @@ static void test_options_keep_it_away(void **state) {
 /* Where libc's code is known, a call from there starts nothing. */
 __attribute__((unused)) static void test_callers(void **state) {
     (void)state;
-    if (unit_is_emulated()) {
+    if (is_emulated()) {
         skip(); /* linked statically: libc is not apart */
     }
     begin(100);
@@ -176,7 +176,7 @@ __attribute__((unused)) static void test_locked_pages(void **state) {
     (void)state;
     begin(20);
     void *block = take_touched(MUCH);
-    if (unit_is_emulated() || !unit_lock_pages(block, MUCH)) {
+    if (is_emulated() || !unit_lock_pages(block, MUCH)) {
         release(block);
         skip();
     }
@@ -214,7 +214,7 @@ static void test_look_counts_slabs(void **state) {
 
 __attribute__((unused)) static void test_fork(void **state) {
     (void)state;
-    if (unit_is_emulated()) {
+    if (is_emulated()) {
         skip(); /* qemu ends when a forked child starts a thread */
     }
     begin(2000);

@@ -111,7 +111,7 @@ static void test_guards_leave_no_cuts(void **state) {
     (void)state;
     enum { COUNT = 32, STEP = 4 };
     struct span *span = take(COUNT);
-    if (unit_is_emulated() || !unit_lock_pages((void *)span->address, span_size(span))) {
+    if (is_emulated() || !unit_lock_pages((void *)span->address, span_size(span))) {
         skip(); /* this process may not lock so much */
     }
     for (size_t i = STEP; i < COUNT; i += STEP) {
@@ -153,7 +153,7 @@ static void test_core_dumps(void **state) {
     size_t unit = bits_max(SLICE_SIZE, memory_page_size());
     assert_true(mapping_purge(span->address, span_size(span) - unit));
     assert_int_equal(*bytes, 0);
-    if (unit_is_emulated() || dump_flag(bytes) == '?') {
+    if (is_emulated() || dump_flag(bytes) == '?') {
         skip(); /* an emulator passes no such advice on; a kernel without flags */
     }
     assert_int_equal(dump_flag(bytes), 'd');
@@ -173,7 +173,7 @@ static void test_advice_merges(void **state) {
     (void)state;
     enum { COUNT_MAX = 1 << 16 };
     size_t count = limits_map_budget() + 2;
-    if (unit_is_emulated() || count > COUNT_MAX) {
+    if (is_emulated() || count > COUNT_MAX) {
         skip(); /* an emulator has maps of its own; so much address space takes long */
     }
     struct span *span = page_heap_allocate(count * (HUGE_SIZE / SLICE_SIZE), HUGE_SIZE);

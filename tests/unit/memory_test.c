@@ -96,7 +96,7 @@ static void test_resident(void **state) {
     for (size_t i = 0; i < 1500; i += 3) {
         bytes[i * page] = 1;
     }
-    if (!unit_is_emulated()) {
+    if (!is_emulated()) {
         assert_int_equal(memory_resident(bytes, size), unit_resident(bytes, size));
         for (size_t step = 1; step < 1500; step *= 2) { /* fine ones, and coarse ones */
             assert_int_equal(memory_samples(bytes, size, step * page), 1499 / (3 * step) + 1);
@@ -113,7 +113,7 @@ static void test_purge_of_locked_pages(void **state) {
     (void)state;
     size_t page = memory_page_size();
     char *bytes = map_filled(page, 'l');
-    if (unit_is_emulated() || !unit_lock_pages(bytes, page)) {
+    if (is_emulated() || !unit_lock_pages(bytes, page)) {
         memory_unmap(bytes, page);
         skip(); /* this process may not lock pages */
     }
@@ -178,7 +178,7 @@ static void test_move_of_two_mappings(void **state) {
     size_t size = 8 * memory_page_size();
     char *from = map_filled(size, 'f');
     char *to = map_filled(size, 't');
-    if (!memory_dump(from, size / 2, false) || unit_is_emulated()) {
+    if (!memory_dump(from, size / 2, false) || is_emulated()) {
         skip(); /* an emulator passes no such advice on */
     }
     for (int round = 0; round < 2; round++) { /* the second mapping could be moved; it cannot be */

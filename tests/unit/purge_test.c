@@ -105,8 +105,7 @@ static void test_memory_in_use_is_left_alone(void **state) {
 static void test_bare_memory_goes_at_once(void **state) {
     (void)state;
     enum { BATCHES = 512 };
-    struct span *span =
-        unit_is_emulated() ? NULL : page_heap_allocate((size_t)BATCHES * 8 * BLOCK, 0);
+    struct span *span = is_emulated() ? NULL : page_heap_allocate((size_t)BATCHES * 8 * BLOCK, 0);
     if (!span) {
         skip();
     }
@@ -401,7 +400,7 @@ static void test_locked_pages(void **state) {
     start_clean();
     size_t size = (size_t)SLICES * SLICE_SIZE;
     void *bytes = make_dirty(SLICES);
-    if (unit_is_emulated() || !unit_lock_pages(bytes, size)) {
+    if (is_emulated() || !unit_lock_pages(bytes, size)) {
         skip(); /* this process may not lock so much */
     }
     assert_int_equal(purge_all(0), 0);

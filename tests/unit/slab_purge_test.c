@@ -231,7 +231,7 @@ static void test_locked_pages(void **state) {
     holder.blocks[0] = holder.blocks[--holder.count];
     drop_most(&holder, &random, 40);
     holder.blocks[holder.count++] = marker;
-    if (unit_is_emulated() || !unit_lock_pages(address, size)) {
+    if (is_emulated() || !unit_lock_pages(address, size)) {
         drop_all(&holder);
         skip(); /* needs the right to lock */
     }

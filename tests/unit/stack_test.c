@@ -176,7 +176,7 @@ static void raise_signal(void) {
 
 static void through_a_signal(void **state) {
     (void)state;
-    if (unit_is_emulated()) {
+    if (is_emulated()) {
         skip(); /* qemu's code that handlers return to has no unwind table */
     }
     static char alternative[16384];

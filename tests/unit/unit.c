@@ -130,11 +130,3 @@ size_t unit_extents(const struct extent_set *set, struct unit_extent *extents, s
 size_t unit_slices_in_use(void) {
     return page_heap.mapped_slices - page_heap.clean.slice_count - page_heap.dirty.slice_count;
 }
-
-bool unit_is_emulated(void) {
-#if defined(__aarch64__)
-    return getenv("PRIM_TEST_EMULATED") != NULL;
-#else
-    return false;
-#endif
-}

@@ -52,7 +52,4 @@ size_t unit_extents(const struct extent_set *set, struct unit_extent *extents, s
 /* Slices of the page heap that are neither clean nor dirty. */
 size_t unit_slices_in_use(void);
 
-/* Whether the program runs in an emulator, where some system calls are poor imitations. */
-bool unit_is_emulated(void);
-
 #endif
