@@ -188,7 +188,9 @@ static PRIM_COLD void purge_piece(struct span *span, struct piece piece, struct 
         search->purged += resident;
     } else { /* joined again with what it was cut from: go on in that, or with what comes before */
         search->cursor_end = search->refusals++ ? piece.start : piece.end;
-        search->cursor_address += search->refusals < REFUSALS_BELOW;
+        if (search->refusals < REFUSALS_BELOW) {
+            search->cursor_address++; /* the walk meets the span once more */
+        }
     }
 }
 
@@ -226,7 +228,9 @@ static PRIM_COLD void walk(struct search *search) {
         if (piece.start < piece.end) {
             piece = cut_piece(piece, search);
             if (piece.start >= piece.end) { /* a whole one is there, and too large for today */
-                search->left *= search->may_cut;
+                if (!search->may_cut) {
+                    search->left = 0;
+                }
                 end_stage(search);
                 return;
             }
