@@ -67,7 +67,7 @@ static size_t resident(void) {
 
 /* Until it is on: what was touched at first may hide what is not, as long as no purge is. */
 static void learn(void) {
-    for (unsigned tries = 0; tries < 8 && !load_relaxed(&sparse_is_on); tries++) {
+    for (unsigned tries = 0; tries < 32 && !load_relaxed(&sparse_is_on); tries++) {
         end_all();
         churn(TURNS / 8, false);
     }
@@ -112,7 +112,7 @@ static void test_filled(void **state) {
 static void test_young_verdict(void **state) {
     (void)state;
     enum { FEW = 30, SOON = 1500 };
-    for (unsigned turns = 0; turns < TURNS && !load_relaxed(&sparse_is_on); turns += FEW) {
+    for (unsigned turns = 0; turns < 4 * TURNS && !load_relaxed(&sparse_is_on); turns += FEW) {
         if (turns % (TURNS / 8) == 0) {
             end_all();
         }
