@@ -6,6 +6,7 @@
 #include "objects/bin.h"
 #include "objects/heap.h"
 #include "objects/thread_cache.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
 #include "unit/unit.h"
 
@@ -44,6 +45,7 @@ static inline void check_cache(struct thread_cache *cache) {
 static inline struct thread_cache *fresh_cache(void) {
     heap_ensure();
     options = defaults;
+    store_relaxed(&sparse_is_on, false); /* a test before may have left its blocks untouched */
     struct thread_cache *cache = thread_cache_own();
     CHECK(cache != NULL, "the thread has no cache");
     thread_cache_apply_options();
