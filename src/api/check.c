@@ -3,5 +3,5 @@
 #include "watch/check.h"
 
 PRIM_EXPORT size_t prim_check_all(void) {
-    return check_all("found by prim_check_all");
+    return check_all("by prim_check_all");
 }

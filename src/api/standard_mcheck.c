@@ -15,7 +15,7 @@ PRIM_EXPORT int mcheck(check_handler *handler) {
 ALIAS(mcheck_pedantic, mcheck)
 
 PRIM_EXPORT void mcheck_check_all(void) {
-    check_all("found by mcheck_check_all");
+    check_all("by mcheck_check_all");
 }
 
 PRIM_EXPORT enum check_status mprobe(void *block) {

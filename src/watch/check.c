@@ -149,7 +149,7 @@ static enum check_fault count_call(void) {
     if (level() != CHECK_FULL || --calls_until_look) {
         return FAULT_NONE;
     }
-    return look_at_all("found by the look at all blocks", LOOK_FREED_SIZE).first;
+    return look_at_all("by the look at all blocks", LOOK_FREED_SIZE).first;
 }
 
 /* Takes what is too much out of the quarantine. */
@@ -161,7 +161,7 @@ static void shrink_quarantine(const struct watcher *self, const void *caller) {
         acquire();
         record = check_table_expired();
         if (record) {
-            fault = look_at(record, SIZE_MAX, "found when the block left the quarantine");
+            fault = look_at(record, SIZE_MAX, "when the block left the quarantine");
             plain = plain_of(record);
             check_table_remove(record);
         }
@@ -419,7 +419,7 @@ enum check_status check_one(const void *block) {
     struct check_record *record = check_table_find((uintptr_t)block);
     if (record) {
         fault = record->is_freed ? FAULT_DOUBLE_FREE
-                                 : look_at(record, SIZE_MAX, "found by a look at this block");
+                                 : look_at(record, SIZE_MAX, "by a look at this block");
     } else {
         const struct check_record *around;
         const struct request request = {.call = CALL_FREE};
@@ -455,7 +455,7 @@ static bool end_block(void *block, size_t size, void *context) {
     enum check_fault *first = context;
     struct check_record *record = record_in(block, size);
     if (record) {
-        enum check_fault fault = look_at(record, SIZE_MAX, "found when its heap was destroyed");
+        enum check_fault fault = look_at(record, SIZE_MAX, "when its heap was destroyed");
         *first = *first ? *first : fault;
         check_table_remove(record);
     }
@@ -480,6 +480,6 @@ uint64_t check_count(void) {
 
 PRIM_STARTUP void check_finish(void) {
     if (level() != CHECK_OFF) {
-        check_all("found at exit");
+        check_all("at exit");
     }
 }

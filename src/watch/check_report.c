@@ -11,7 +11,7 @@
 #include "watch/check.h"
 #include "watch/stack.h"
 
-enum { SCREEN_SIZE = 8192, LABEL_COLUMN = 14, PATH_MAX_SIZE = 512 };
+enum { SCREEN_SIZE = 20 << 10, LABEL_COLUMN = 14, PATH_MAX_SIZE = 512 };
 
 static const char call_names[CALL_COUNT][16] = {
     "malloc",         "calloc", "realloc", "aligned_alloc", "operator new",
@@ -181,7 +181,7 @@ void check_report(const struct check_finding *finding, const char *occasion) {
         print_stated(&out, finding);
         print_call(&out, "this call", "", finding->request->call, &finding->now);
     } else {
-        print_label(&out, "when");
+        print_label(&out, "found");
         print_format(&out, "%s\n", occasion);
     }
     if (finding->record) {

@@ -118,6 +118,33 @@ def test_report(harness, misuse):
     assert text.count(f"{misuse}(+0x") >= 3
 
 
+DEEP = """
+#include <stdlib.h>
+static void *go_down(unsigned depth, void *block) {
+    void *result = depth ? go_down(depth - 1, block) : block ? (free(block), block) : malloc(9);
+    __asm__ volatile("" : "+r"(result));
+    return result;
+}
+int main(void) {
+    void *block = go_down(20, NULL);
+    go_down(20, block);
+    return go_down(20, block) != block;
+}
+"""
+
+
+def test_a_report_with_long_paths_is_whole(harness, tmp_path):
+    require("gcc")
+    directory = tmp_path.joinpath(*["long" * 40] * ((470 - len(str(tmp_path))) // 161))
+    directory.mkdir(parents=True)
+    program = directory / "deep"
+    subprocess.run(["gcc", "-O1", "-w", "-fno-builtin", "-fno-optimize-sibling-calls", "-x", "c",
+                    "-o", program, "-"], input=DEEP.encode(), check=True, timeout=60)
+    text = run(harness, [program], MALLOC_CHECK_="1").stderr.decode()
+    assert text.count(f"{program}(+0x") == 30
+    assert text.endswith("  now         the program goes on\n")
+
+
 def test_stacks_lead_to_the_lines(harness, misuse):
     """The offsets are what addr2line wants."""
     require("addr2line")
