@@ -1,8 +1,9 @@
 /* profile_exact.c - see profile_exact.h. A block is forgotten before it is freed, so that nobody
  * else can have got its address by then. One that realloc changes ends, and another one begins.
  *
- * Who looks for leaks wants freed blocks wiped: a pointer in one must not keep another alive. But
- * nobody follows one to a large block that is free, whose pages may never have been touched. */
+ * Who looks for leaks wants freed blocks wiped: a pointer in one must not keep another alive, nor
+ * the link by which a new one stood in a list of free blocks. But nobody follows one to a large
+ * block that is free, whose pages may never have been touched. */
 #include "watch/profile_exact.h"
 
 #include <string.h>
@@ -71,6 +72,9 @@ static void *exact_allocate(const struct watcher *self, const struct request *re
     const struct watcher *next = watcher_next(self);
     void *block = next->allocate(next, request);
     if (block && !request->arena) {
+        if (options.leak_check && request->size >= sizeof(void *)) {
+            *(void **)block = NULL; /* was a link */
+        }
         record(block, request->size, request);
     }
     return block;
@@ -82,9 +86,10 @@ static void *exact_reallocate(const struct watcher *self, void *block,
                               const struct request *request) {
     const struct watcher *next = watcher_next(self);
     struct live_block known = {0};
-    if (block) {
-        profile_lift(block, &known);
+    if (!block) {
+        return exact_allocate(self, request);
     }
+    profile_lift(block, &known);
     void *result = next->reallocate(next, block, request);
     if (known.address) {
         profile_settle(&known, result || request->size == 0); /* else it failed */

@@ -111,6 +111,10 @@ static void only_in_freed(void) { /* the one pointer lies in a block that is fre
 
 /* Memory of one's own is nobody's root. Its ends may touch a thread's data, whose surroundings are
  * looked at. */
+static void lost_beside_unwritten(void) { /* where a list of free blocks led to the lost one */
+    global = malloc(sizeof(struct node));
+    use(make(NULL));
+}
 static void only_in_mapping(void) {
     enum { SIZE = 1 << 20 };
     void **words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -239,6 +243,7 @@ static const struct {
     CASE(empty_lost),
     CASE(empty_kept),
     CASE(only_in_freed),
+    CASE(lost_beside_unwritten),
     CASE(only_in_mapping),
     CASE(on_thread_stack),
     CASE(in_thread_local),
