@@ -61,7 +61,7 @@ static void print_place(struct print *out, uintptr_t address, const struct guard
 
 void guarded_report(enum guarded_fault fault, const char *verb, uintptr_t address,
                     const struct guarded_slot *slot, const struct guarded_stack *now) {
-    static const char names[GUARDED_FAULT_COUNT][40] = {
+    static const char names[GUARDED_FAULT_COUNT][34] = {
         "overrun",     "underrun",     "use after free",
         "double free", "invalid free", "changed bytes, found when freeing",
     };

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "os/machine.h"
+#include "pages/limits.h"
 
 enum { CALIBRATION_US = 50, HISTORY_TICKS_FIRST = 1 << 21 };
 
@@ -58,6 +59,23 @@ static PRIM_COLD void note_history(struct heap_profile *profile, uint64_t now) {
     heap_profile_calibrate(profile);
 }
 
+/* What lives now may be the peak, and a point of the history; not where a few coarse samples make
+ * more of it than the heap has ever held. */
+static void note_moment(struct heap_profile *profile, uint64_t now) {
+    double held = (double)(int64_t)load_relaxed(&limits.held_peak);
+    if (profile->coarse && profile->live.bytes > held / 8 * 9) {
+        return;
+    }
+    if (profile->live.bytes > profile->peak.bytes) {
+        profile->peak = profile->live;
+        profile->peak_ticks = now;
+        profile->peak_number++;
+    }
+    if (now >= profile->history.due) {
+        note_history(profile, now);
+    }
+}
+
 /* The site is about to change: what it had at the peak is what it has now. */
 static void keep_peak(const struct heap_profile *profile, struct site *site) {
     site->peak = heap_profile_peak_of(profile, site);
@@ -81,14 +99,8 @@ void heap_profile_begin(struct heap_profile *profile, struct live_block *block) 
     add(&profile->live, objects, bytes);
     add(bucket_of(&profile->allocated_sizes, block->size), objects, bytes);
     add(bucket_of(&profile->live_sizes, block->size), objects, bytes);
-    if (profile->live.bytes > profile->peak.bytes) {
-        profile->peak = profile->live;
-        profile->peak_ticks = block->born;
-        profile->peak_number++;
-    }
-    if (block->born >= profile->history.due) {
-        note_history(profile, block->born);
-    }
+    profile->coarse += block->is_coarse;
+    note_moment(profile, block->born);
 }
 
 void heap_profile_end(struct heap_profile *profile, const struct live_block *block) {
@@ -105,9 +117,8 @@ void heap_profile_end(struct heap_profile *profile, const struct live_block *blo
     add(&profile->live, objects, bytes);
     add(bucket_of(&profile->live_sizes, block->size), objects, bytes);
     add(bucket_of(&profile->lifetimes, (uint64_t)us + 1), -objects, -bytes);
-    if (now >= profile->history.due) {
-        note_history(profile, now);
-    }
+    profile->coarse -= block->is_coarse;
+    note_moment(profile, now);
 }
 
 static bool mark_site(struct site *site, void *context) {

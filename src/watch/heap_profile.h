@@ -44,6 +44,7 @@ struct heap_profile {
     uint64_t samples;
     uint64_t stretched; /* of these, drawn where the budget had stretched the interval ... */
     unsigned stretch;   /* ... at most by this power of two */
+    uint64_t coarse;    /* of those in use, drawn so */
     uint64_t lost;
     uint64_t start_ticks;
     uint64_t start_us;

@@ -16,6 +16,7 @@ struct live_block {
     double weight;   /* how many blocks it stands for */
     uint64_t born;   /* ticks */
     bool is_ignored; /* by who looks for leaks */
+    bool is_coarse;  /* stands for more than one would by the interval that was asked for */
 };
 
 struct live_table {

@@ -158,7 +158,8 @@ void profile_record(void *block, const struct sample *sample, const void *caller
     struct live_block live = {.address = (uintptr_t)block,
                               .site = site_find(&profile.sites, frames, count, label, tag_now()),
                               .size = sample->size,
-                              .weight = sample->weight};
+                              .weight = sample->weight,
+                              .is_coarse = sample->stretch > 0};
     if (live.site) {
         heap_profile_begin(&profile, &live);
         heap_profile_note_stretch(&profile, sample->stretch);

@@ -194,6 +194,18 @@ def test_without_a_rate_there_is_a_budget(profiled):
     assert "stretched" not in pprof.Profile(directory / "exact.pb.gz").facts
 
 
+def test_a_storm_of_short_blocks_is_no_peak(harness, fixtures):
+    """A sample of the storm stands for gigabytes, of which a single block lives at a time."""
+    path = harness.directory / "storm.pb.gz"
+    harness.run_preloaded([fixtures("profile_storm.c")], changes={"PRIMALLOC_PROFILE": str(path)})
+    profile = pprof.Profile(path)
+    samples, stretched, times = profile.triples("stretched")[0]
+    assert samples > stretched > 0 and times >= 64
+    assert profile.total("alloc_space") > 10e9
+    assert 5e6 < profile.total("peak_space") < 40e6
+    assert max(point[1] for point in profile.triples("timeline")) < 40e6
+
+
 def test_the_file_is_as_documented(profiled, symbols, program):
     _, directory = profiled(f"h.pb.gz,rate={RATE}", 2000, "free")
     profile = pprof.Profile(directory / "h.pb.gz")

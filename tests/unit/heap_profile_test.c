@@ -143,6 +143,21 @@ static bool count_site(struct site *site, void *context) {
     return true;
 }
 
+static void what_the_heap_never_held_is_no_peak(void **state) {
+    (void)state;
+    begin();
+    struct live_block usual = {.address = 48, .site = sites[0], .size = 3000, .weight = 9};
+    struct live_block coarse = {
+        .address = 96, .site = sites[1], .size = 3000, .weight = 1e12, .is_coarse = true};
+    heap_profile_begin(&profile, &coarse);
+    heap_profile_begin(&profile, &usual);
+    assert_true(profile.peak.bytes == 0);
+    heap_profile_end(&profile, &coarse);
+    assert_true(profile.peak.bytes == 27000);
+    assert_sum(heap_profile_peak_of(&profile, sites[0]), (struct site_sum){9, 27000});
+    assert_sum(heap_profile_peak_of(&profile, sites[1]), (struct site_sum){0, 0});
+}
+
 static void sites_are_found_again(void **state) {
     (void)state;
     unsigned before = 0, after = 0;
@@ -194,6 +209,7 @@ int main(void) {
         cmocka_unit_test(histograms_hold_everything),
         cmocka_unit_test(growth_is_counted_from_a_mark),
         cmocka_unit_test(history_gets_coarser),
+        cmocka_unit_test(what_the_heap_never_held_is_no_peak),
         cmocka_unit_test(sites_are_found_again),
         cmocka_unit_test(blocks_are_found_while_others_go),
     };
