@@ -110,7 +110,7 @@ static void reach(struct leak_graph *graph, uintptr_t address, enum leak_state s
         return;
     }
     if (graph->is_strict && address != block->address) {
-        block->state = block->state < LEAK_INNER ? LEAK_INNER : block->state;
+        block->state = block->state == LEAK_DIRECT ? LEAK_INNER : block->state;
         return;
     }
     if (block->state < state || (state == LEAK_INDIRECT && block->state == LEAK_INNER)) {

@@ -1,6 +1,7 @@
 // The same with the containers of C++.
 #include <cstdio>
 #include <cstring>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -55,6 +56,10 @@ void map_lost() {
     }
     asm volatile("" : : "r"(m));
 }
+void list_lost() {  // each element leads into itself, and to its neighbours' beginnings
+    auto *l = new std::list<std::string>(5, "short");
+    asm volatile("" : : "r"(l));
+}
 void shared_cycle_lost() {
     auto a = std::make_shared<Node>();
     auto b = std::make_shared<Node>();
@@ -80,6 +85,7 @@ const struct {
     {"array_kept", array_kept},
     {"vector_lost", vector_lost},
     {"map_lost", map_lost},
+    {"list_lost", list_lost},
     {"shared_cycle_lost", shared_cycle_lost},
     {"thread_joined", thread_joined},
     {"exception_caught", exception_caught},

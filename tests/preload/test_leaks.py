@@ -146,6 +146,14 @@ def test_what_is_asked_for_can_be_less_or_more(check):
     assert check("lost", "minimal")[0] == LEAKED
 
 
+def test_a_strict_check_ends(check):
+    """Blocks that lead to each other, and with inner pointers to themselves."""
+    expected = check("list_lost", program="containers_plain")
+    status, errors = check("list_lost", "strict", program="containers_plain")
+    assert (status, sum_of(errors)) == (LEAKED, sum_of(expected[1]))
+    assert sum_of(errors)[1] == 6 and "inner" not in errors
+
+
 def test_the_exit_status_is_the_users(check):
     assert check("lost", PRIMALLOC_LEAK_EXIT="7")[0] == 7
     status, errors = check("lost", PRIMALLOC_LEAK_EXIT="0")
