@@ -68,3 +68,20 @@ void print_format(struct print *out, const char *format, ...) {
     }
     va_end(arguments);
 }
+
+void print_byte_count(struct print *out, uint64_t count) {
+    print_format(out, count == 1 ? "%lu byte" : "%lu bytes", count);
+}
+
+void print_place(struct print *out, uintptr_t address, uintptr_t start, uintptr_t end) {
+    if (address < start) {
+        print_byte_count(out, start - address);
+        print_text(out, " before");
+    } else if (address >= end) {
+        print_byte_count(out, address - end + 1);
+        print_text(out, " beyond the end of");
+    } else {
+        print_byte_count(out, address - start);
+        print_text(out, " into");
+    }
+}

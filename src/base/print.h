@@ -23,5 +23,8 @@ void print_bytes(struct print *out, const char *text, size_t length);
 void print_padding(struct print *out, size_t column); /* spaces up to there, at least one */
 void print_decimal(struct print *out, uint64_t value);
 void print_hexadecimal(struct print *out, uint64_t value);
+void print_byte_count(struct print *out, uint64_t count); /* "1 byte", "7 bytes" */
+/* Where an address lies, seen from a block: "3 bytes beyond the end of". */
+void print_place(struct print *out, uintptr_t address, uintptr_t start, uintptr_t end);
 
 #endif

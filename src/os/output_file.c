@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,6 +58,7 @@ bool output_file_open(struct output_file *file, const char *path) {
     int saved_errno = errno;
     bool is_open = false;
     file->has_failed = false;
+    file->size = 0;
     file->temporary[0] = '\0';
     if (length + 32 < OUTPUT_PATH_SIZE) {
         memcpy(file->path, path, length + 1);
@@ -71,8 +73,16 @@ bool output_file_open(struct output_file *file, const char *path) {
     return is_open;
 }
 
+/* A write beyond the process's limit would end it by a signal. */
+static bool may_grow(struct output_file *file, size_t size) {
+    struct rlimit limit;
+    file->size += size;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || file->size <= limit.rlim_cur;
+}
+
 void output_file_write(struct output_file *file, const void *bytes, size_t size) {
     int saved_errno = errno;
+    file->has_failed |= !may_grow(file, size);
     while (size && !file->has_failed) {
         long written = syscall(SYS_write, file->descriptor, bytes, size);
         if (written > 0) {

@@ -40,10 +40,6 @@ static void print_label(struct print *out, const char *label) {
     print_padding(out, start + LABEL_COLUMN);
 }
 
-static void print_count(struct print *out, uint64_t count, const char *where) {
-    print_format(out, count == 1 ? "%lu byte%s" : "%lu bytes%s", count, where);
-}
-
 static void print_path(struct print *out, const struct module *module) {
     char path[PATH_MAX_SIZE];
     size_t length = *module->path ? 0 : process_program(path, sizeof path);
@@ -69,18 +65,6 @@ static void print_stack(struct print *out, const struct check_stack *stack) {
     }
 }
 
-/* Where an address lies, seen from a block. */
-static void print_place(struct print *out, uintptr_t address, const struct check_record *record) {
-    uintptr_t end = record->block + record->size;
-    if (address < record->block) {
-        print_count(out, record->block - address, " before the block");
-    } else if (address >= end) {
-        print_count(out, address - end + 1, " beyond the end of the block");
-    } else {
-        print_count(out, address - record->block, " into the block");
-    }
-}
-
 static void print_pointer(struct print *out, const struct check_finding *finding) {
     const struct check_record *record = finding->record;
     bool is_byte = finding->fault >= FAULT_UNDERRUN;
@@ -88,7 +72,8 @@ static void print_pointer(struct print *out, const struct check_finding *finding
     print_hexadecimal(out, finding->pointer);
     if (record && (is_byte || finding->pointer != record->block)) {
         print_text(out, ", ");
-        print_place(out, finding->pointer, record);
+        print_place(out, finding->pointer, record->block, record->block + record->size);
+        print_text(out, " the block");
     } else if (finding->fault == FAULT_FOREIGN) {
         unsigned index = module_find(finding->pointer);
         if (index) {
@@ -134,7 +119,7 @@ static void print_block(struct print *out, const struct check_record *record) {
     struct block_bounds bounds = block_bounds_of((void *)record->block);
     print_label(out, "block");
     print_format(out, "%#lx, ", record->block);
-    print_count(out, record->size, "");
+    print_byte_count(out, record->size);
     if (bounds.object_class && bounds.object_class <= CLASS_COUNT) {
         print_format(out, ", in size class %lu", bounds.size);
     } else if (bounds.object_class == CLASS_LARGE) {
@@ -156,7 +141,7 @@ static void print_neighbour(struct print *out, const char *label, uintptr_t plac
     if (record) {
         print_label(out, label);
         print_format(out, "%#lx, ", record->block);
-        print_count(out, record->size, "");
+        print_byte_count(out, record->size);
         print_format(out, ", %s, from %s\n", record->is_freed ? "free" : "in use",
                      call_names[record->call]);
     }

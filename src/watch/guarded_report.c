@@ -41,24 +41,6 @@ static void write_stack(const char *title, const struct guarded_stack *stack) {
     }
 }
 
-static void print_bytes_count(struct print *out, uint64_t count, const char *where) {
-    print_format(out, count == 1 ? "%lu byte%s" : "%lu bytes%s", count, where);
-}
-
-/* Where the address lies, seen from the block. */
-static void print_place(struct print *out, uintptr_t address, const struct guarded_slot *slot) {
-    uintptr_t end = slot->block + slot->size;
-    if (address < slot->block) {
-        print_bytes_count(out, slot->block - address, " before");
-    } else if (address >= end) {
-        print_bytes_count(out, address - end + 1, " beyond the end of");
-    } else {
-        print_bytes_count(out, address - slot->block, " into");
-    }
-    print_format(out, " the %sblock at %#lx of ", slot->freed.count ? "freed " : "", slot->block);
-    print_bytes_count(out, slot->size, "");
-}
-
 void guarded_report(enum guarded_fault fault, const char *verb, uintptr_t address,
                     const struct guarded_slot *slot, const struct guarded_stack *now) {
     static const char names[GUARDED_FAULT_COUNT][34] = {
@@ -71,7 +53,10 @@ void guarded_report(enum guarded_fault fault, const char *verb, uintptr_t addres
                  address);
     if (slot && slot->block) {
         print_text(&out, ", ");
-        print_place(&out, address, slot);
+        print_place(&out, address, slot->block, slot->block + slot->size);
+        print_format(&out, " the %sblock at %#lx of ", slot->freed.count ? "freed " : "",
+                     slot->block);
+        print_byte_count(&out, slot->size);
     } else {
         print_text(&out, ", which is no block");
     }

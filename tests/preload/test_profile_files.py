@@ -25,6 +25,15 @@ def test_a_file_that_cannot_be_written_is_named(harness):
     assert result.stderr.decode() == "primalloc: cannot write the profile /nonexistent/h.pb.gz\n"
 
 
+def test_a_limit_on_the_size_of_files_ends_no_program(harness):
+    """The kernel sends SIGXFSZ to who writes beyond it."""
+    settings = {"PRIMALLOC_PROFILE": "h.pb.gz"}
+    result = harness.run_preloaded(["bash", "-c", "ulimit -f 0; exit 3"], changes=settings,
+                                   check=False)
+    assert result.stderr == b"primalloc: cannot write the profile h.pb.gz\n"
+    assert result.returncode == 3 and not list(harness.directory.iterdir())
+
+
 def test_links_and_devices_are_written_through(harness):
     here = harness.directory
     (here / "old.pb.gz").write_bytes(b"old")
