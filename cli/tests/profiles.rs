@@ -169,6 +169,24 @@ fn leaks_are_grouped_by_site_and_change_the_status() {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_leaves_no_files() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let directory = FILES.join("temporary");
+    fs::create_dir_all(&directory).unwrap();
+    for verb in ["leaks", "profile"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut tool = plain_tool();
+        tool.env("PRIMALLOC_LIBRARY", &library).env("TMPDIR", &directory);
+        let status = tool.arg(verb).arg("--").arg(&*PROGRAM).stderr(writer).status().unwrap();
+        assert!(!status.success(), "{verb}");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "{verb}");
+    }
+}
+
+#[test]
 fn pages_and_json_are_written_by_every_verb() {
     let Some(library) = real_library() else {
         return;

@@ -106,14 +106,13 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     };
     let kept = arguments.keep.as_ref();
     let kept = kept.map_or(Ok(()), |target| keep(target, &file, &others));
-    let (lost, written) = match report(arguments, &file.path, pid) {
-        Ok((lost, written)) => (lost, written),
-        Err(error) => (0, Err(error)),
-    };
+    let profile = profile::read(&file.path);
+    // From here on a signal may end us: a reader that has seen enough, or the program's own.
+    drop(directory);
+    let shown = profile.and_then(|profile| report(arguments, profile, &file.path, pid));
+    let (lost, written) = shown.unwrap_or_else(|error| (0, Err(error)));
     tell_not_shown("report", &others, arguments.keep.as_deref());
     all_of([kept, written])?;
-    // A program's signal may end us here.
-    drop(directory);
     match lost {
         1.. if arguments.exit_status != 0 && outcome.is_success() => {
             Ok(ExitCode::from(arguments.exit_status))
@@ -168,8 +167,12 @@ fn lost_in(file: &Path) -> i64 {
 }
 
 /// Shows what has leaked; says how many blocks, and whether all was written.
-fn report(arguments: &LeaksArguments, file: &Path, pid: u64) -> Result<(i64, Result<()>)> {
-    let mut profile = profile::read(file)?;
+fn report(
+    arguments: &LeaksArguments,
+    mut profile: Profile,
+    file: &Path,
+    pid: u64,
+) -> Result<(i64, Result<()>)> {
     if let Some((other, name)) = profile.facts.program.as_ref().filter(|(other, _)| *other != pid) {
         tell(of_another("report", name, *other));
     }

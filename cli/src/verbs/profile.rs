@@ -113,14 +113,14 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     };
     let kept = arguments.keep.as_ref();
     let kept = kept.map_or(Ok(()), |target| keep(target, &found.file, &found.others));
+    // From here on a signal may end us: a reader that has seen enough, or the program's own.
+    drop(directory);
     if let Some((other, name)) = found.program().filter(|(other, _)| *other != pid) {
         tell(of_another("profile", name, *other));
     }
     let shown = report(arguments, found.profile);
     tell_not_shown("profile", &found.others, arguments.keep.as_deref());
     all_of([kept, shown])?;
-    // A program's signal may end us here.
-    drop(directory);
     Ok(outcome.imitate())
 }
 
