@@ -168,6 +168,50 @@ fn leaks_are_grouped_by_site_and_change_the_status() {
     leaks(&["--suppressions", known.to_str().unwrap()]).code(0).stderr(contains("Nothing leaked."));
 }
 
+/// A program whose malloc is its own, compiled from this text.
+fn with_own_malloc() -> PathBuf {
+    let text = "#include <stddef.h>\nstatic char area[1 << 20];\nstatic size_t used;\n\
+                void *malloc(size_t size) { return area + (used += (size | 15) + 1); }\n\
+                void free(void *block) { (void)block; }\n\
+                int main(int count, char **words) { return malloc(1) ? count - 1 : !words; }\n";
+    let source = file("own_malloc.c", text.as_bytes());
+    compile(source.to_str().unwrap(), "own-malloc", &["-fno-builtin"])
+}
+
+#[test]
+fn what_a_malloc_of_the_programs_own_served_is_not_told_as_nothing() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let own = with_own_malloc();
+    for (verb, sentence) in [("leaks", "no blocks: the program's own"), ("profile", "no samples:")]
+    {
+        let run = |words: &[&str]| {
+            let mut tool = tool();
+            tool.env("PRIMALLOC_LIBRARY", &library).arg(verb).arg("--").arg(&own).args(words);
+            tool.assert().stderr(contains(sentence).and(contains("Nothing leaked").not()))
+        };
+        run(&[]).code(125);
+        run(&["fails"]).code(1);
+    }
+}
+
+#[test]
+fn a_primalloc_that_is_linked_in_is_the_one_that_is_asked() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let archive = library.with_file_name("libprimalloc.a");
+    let loser = compile("loser.c", "loser-linked", &["-O0", archive.to_str().unwrap(), "-pthread"]);
+    let run = |arguments: &[&str]| {
+        let mut tool = tool();
+        tool.env("PRIMALLOC_LIBRARY", &library).args(arguments).arg("--").arg(&loser);
+        tool.assert().stderr(contains("has primalloc linked in; none is preloaded"))
+    };
+    run(&["leaks"]).code(23).stderr(contains("make_list"));
+    run(&["profile", "--rate", "1"]).success().stderr(contains("make_list"));
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_leaves_no_files() {
     let Some(library) = real_library() else {

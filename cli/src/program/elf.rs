@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use object::elf;
-use object::read::elf::{ElfFile, FileHeader, ProgramHeader, Sym};
+use object::read::elf::{ElfFile, FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind};
 
@@ -42,9 +42,20 @@ pub struct Image {
     pub soname: Option<String>,
     pub needed: Vec<String>,
     pub is_go: bool,
-    /// Whether libraries find a malloc in it.
-    pub has_malloc: bool,
+    /// What libraries find in it.
+    pub malloc: Option<LinkedMalloc>,
 }
+
+/// Whose malloc is linked into a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LinkedMalloc {
+    /// That of libprimalloc.a, or of the single file.
+    Primalloc,
+    Other,
+}
+
+/// In whatever primalloc is linked into.
+const PRIMALLOC_MARK: &[u8] = b"PRIMALLOC_HANDSHAKE\0";
 
 impl Image {
     pub fn read(path: &Path) -> Result<Image> {
@@ -74,7 +85,7 @@ where
         soname: None,
         needed: Vec::new(),
         is_go: false,
-        has_malloc: false,
+        malloc: None,
     };
     for segment in file.elf_program_headers() {
         if let Some(loader) = segment.interpreter(endian, data)? {
@@ -94,9 +105,17 @@ where
         matches!(sections.section_name(endian, section), Ok(b".go.buildinfo" | b".gopclntab"))
     });
     let symbols = file.elf_dynamic_symbol_table();
-    image.has_malloc = symbols.iter().any(|symbol| {
+    let has_malloc = symbols.iter().any(|symbol| {
         let is_malloc = symbols.symbol_name(endian, symbol).is_ok_and(|name| name == b"malloc");
         is_malloc && !symbol.is_undefined(endian)
+    });
+    let has_mark = |section: &Header::SectionHeader| {
+        let texts = section.data(endian, data).unwrap_or_default();
+        texts.windows(PRIMALLOC_MARK.len()).any(|window| window == PRIMALLOC_MARK)
+    };
+    image.malloc = has_malloc.then(|| match sections.section_by_name(endian, b".rodata") {
+        Some((_, section)) if has_mark(section) => LinkedMalloc::Primalloc,
+        _ => LinkedMalloc::Other,
     });
     Ok(image)
 }

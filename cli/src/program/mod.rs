@@ -13,7 +13,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-pub use elf::Image;
+pub use elf::{Image, LinkedMalloc};
 pub use inspect::check_preloadable;
 use thiserror::Error;
 
@@ -40,20 +40,22 @@ impl Program {
         command
     }
 
-    /// What is to be said of one that a preloaded malloc may not reach, though it is loaded.
-    pub fn own_malloc(&self) -> Option<String> {
-        let has_malloc = Image::read(&self.image).is_ok_and(|image| image.has_malloc);
-        has_malloc.then(|| {
-            format!(
-                "{} has a malloc linked in, which is found before any that is preloaded: what it \
-                 allocates is that one's, unless it passes calls on",
-                self.title()
-            )
-        })
+    /// The malloc that is linked into it, which is found before any that is preloaded.
+    pub fn own_malloc(&self) -> Option<LinkedMalloc> {
+        Image::read(&self.image).ok()?.malloc
+    }
+
+    /// What is to be said of one that has a malloc of its own: it may not be reached.
+    pub fn own_malloc_remark(&self) -> String {
+        format!(
+            "{} has a malloc linked in, which is found before any that is preloaded: what it \
+             allocates is that one's, unless it passes calls on",
+            self.title()
+        )
     }
 
     /// How messages call it: the name as typed, and the image where that is another file.
-    fn title(&self) -> String {
+    pub fn title(&self) -> String {
         let name = self.name.to_string_lossy();
         if self.image == self.path {
             name.into_owned()

@@ -150,8 +150,8 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
 
 /// Makes sure, before the first run, that every library gets into the program.
 fn check(arguments: &CompareArguments, program: &Program, allocators: &[Allocator]) -> Result<()> {
-    if let Some(remark) = program.own_malloc() {
-        tell(remark);
+    if program.own_malloc().is_some() {
+        tell(program.own_malloc_remark());
     }
     for library in allocators.iter().filter_map(|allocator| allocator.library.as_deref()) {
         match program::check_preloadable(program, library) {

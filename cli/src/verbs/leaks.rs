@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::process_files::{ProcessFile, keep, of_another, tell_not_shown};
 use super::profile_options::{Heading, PageArguments, Shown, keep_output_free};
 use super::report_files::{all_of, check_files, limit_of, shell_text, take_output, tell};
-use super::run::run_with;
+use super::run::{Ended, run_with};
 use super::temporary::TemporaryDirectory;
 use crate::arguments::{ProgramArguments, SymbolArguments};
 use crate::output::profile as output;
@@ -24,7 +24,8 @@ Examples:
 
 Exit status: the program's own if it fails or nothing leaked; --exit-status (23) if memory leaked,
 by the process whose report is shown: the program, or the one that lost most if it wrote none;
-125 if primalloc itself fails or there is no report, 126 or 127 if the program cannot be started.";
+125 if primalloc itself fails, there is no report, or it is empty because a malloc is linked into
+the program, 126 or 127 if the program cannot be started.";
 
 /// How much counts as lost.
 #[derive(Clone, Copy, ValueEnum)]
@@ -84,7 +85,7 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let files = directory.path().join("%p.pb.gz");
     let level = arguments.level.to_possible_value().context("every level has a name")?;
     let is_quiet = take_output(written);
-    let (pid, outcome) = run_with(&arguments.program, |command| {
+    let Ended { pid, outcome, has_other_malloc } = run_with(&arguments.program, |command| {
         command.env("PRIMALLOC_LEAK_CHECK", level.get_name());
         command.env("PRIMALLOC_LEAK_REPORT", &files);
         // The status is ours to choose, once the report is read.
@@ -109,6 +110,11 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let profile = profile::read(&file.path);
     // From here on a signal may end us: a reader that has seen enough, or the program's own.
     drop(directory);
+    if has_other_malloc && file.pid == pid && profile.as_ref().is_ok_and(knows_nothing) {
+        all_of([kept])?;
+        tell("no blocks: the program's own malloc has served it");
+        return Ok(outcome.imitate_failure());
+    }
     let shown = profile.and_then(|profile| report(arguments, profile, &file.path, pid));
     let (lost, written) = shown.unwrap_or_else(|error| (0, Err(error)));
     tell_not_shown("report", &others, arguments.keep.as_deref());
@@ -164,6 +170,11 @@ fn who_lost_most(files: &[ProcessFile]) -> Option<usize> {
 fn lost_in(file: &Path) -> i64 {
     let lost = |profile: Profile| Some(profile.total(profile.value_index("leaked_space")?));
     profile::read(file).ok().and_then(lost).unwrap_or(0)
+}
+
+/// Whether there was not a single block, lost or not.
+fn knows_nothing(profile: &Profile) -> bool {
+    profile.sample_count() == 0 && profile.facts.reachable.is_none_or(|(objects, _)| objects == 0)
 }
 
 /// Shows what has leaked; says how many blocks, and whether all was written.

@@ -11,7 +11,7 @@ use clap::Args;
 use super::process_files::{NUMBER, ProcessFile, keep, of_another, tell_not_shown};
 use super::profile_options::{Heading, ShownArguments, WrittenArguments, keep_output_free};
 use super::report_files::{all_of, check_files, shell_text, take_output, tell};
-use super::run::run_with;
+use super::run::{Ended, run_with};
 use super::temporary::TemporaryDirectory;
 use crate::arguments::ProgramArguments;
 use crate::profile::{self, Profile, View};
@@ -30,8 +30,8 @@ writes no profile.
 
 The report goes to standard error, for standard output is the program's.
 
-Exit status: the program's own; 125 if primalloc itself fails or there is no profile, 126 or 127 if
-the program cannot be started.";
+Exit status: the program's own; 125 if primalloc itself fails, there is no profile, or it is empty
+where a malloc is linked into the program, 126 or 127 if the program cannot be started.";
 
 const VARIABLE: &str = "PRIMALLOC_PROFILE";
 
@@ -99,7 +99,7 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     check_files(files(), &[])?;
     let is_quiet = take_output(files());
     let directory = TemporaryDirectory::new()?;
-    let (pid, outcome) = run_with(&arguments.program, |command| {
+    let Ended { pid, outcome, has_other_malloc } = run_with(&arguments.program, |command| {
         command.env(VARIABLE, arguments.setting(&directory));
         if is_quiet { keep_output_free(command) } else { Ok(()) }
     })?;
@@ -115,6 +115,11 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     let kept = kept.map_or(Ok(()), |target| keep(target, &found.file, &found.others));
     // From here on a signal may end us: a reader that has seen enough, or the program's own.
     drop(directory);
+    if has_other_malloc && found.file.pid == pid && found.profile.sample_count() == 0 {
+        all_of([kept])?;
+        tell("no samples: the program's own malloc has served it, or too little was allocated");
+        return Ok(outcome.imitate_failure());
+    }
     if let Some((other, name)) = found.program().filter(|(other, _)| *other != pid) {
         tell(of_another("profile", name, *other));
     }

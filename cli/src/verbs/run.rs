@@ -13,7 +13,7 @@ use crate::environment;
 use crate::handshake::{Handshake, State};
 use crate::library;
 use crate::processes::explain_missing_library;
-use crate::program::{self, Program};
+use crate::program::{self, LinkedMalloc, Program};
 use crate::verbs::report_files::tell;
 
 const EXAMPLES: &str = "\
@@ -50,36 +50,56 @@ pub struct RunArguments {
 }
 
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
-    let how = How { only_exe: arguments.only_exe, quiet: arguments.quiet };
-    let (_, outcome) = start_and_wait(&arguments.program, how, |_| Ok(()))?;
-    Ok(outcome.imitate())
+    let how =
+        How { only_exe: arguments.only_exe, quiet: arguments.quiet, is_one_library_enough: false };
+    Ok(start_and_wait(&arguments.program, how, |_| Ok(()))?.outcome.imitate())
 }
 
-/// The same for verbs that want more of the library; says which process it was and how it ended.
+/// The same for verbs that want more of the library. Of a program that has it linked in they want
+/// it of that one: two would write the same files.
 pub fn run_with(
     arguments: &ProgramArguments,
     set_more: impl FnOnce(&mut Command) -> Result<()>,
-) -> Result<(u64, Outcome)> {
-    start_and_wait(arguments, How { only_exe: false, quiet: false }, set_more)
+) -> Result<Ended> {
+    let how = How { only_exe: false, quiet: false, is_one_library_enough: true };
+    start_and_wait(arguments, how, set_more)
 }
 
 #[derive(Clone, Copy)]
 struct How {
     only_exe: bool,
     quiet: bool,
+    is_one_library_enough: bool,
+}
+
+/// A process that has ended.
+pub struct Ended {
+    pub pid: u64,
+    pub outcome: Outcome,
+    /// Whether a malloc of its own may have served it, which is not ours.
+    pub has_other_malloc: bool,
 }
 
 fn start_and_wait(
     arguments: &ProgramArguments,
     how: How,
     set_more: impl FnOnce(&mut Command) -> Result<()>,
-) -> Result<(u64, Outcome)> {
+) -> Result<Ended> {
     let library = library::find(arguments.preload.library.as_deref())?;
     let program = Program::resolve(&arguments.command)?;
+    let own_malloc = program.own_malloc();
+    let is_there = own_malloc == Some(LinkedMalloc::Primalloc) && how.is_one_library_enough;
     check(arguments, how, &program, &library)?;
 
     let mut command = program.command();
-    environment::preload(&mut command, &library, &environment::preloads())?;
+    if is_there {
+        tell(format!("{} has primalloc linked in; none is preloaded", program.title()));
+    } else {
+        if own_malloc.is_some() && !how.quiet {
+            tell(program.own_malloc_remark());
+        }
+        environment::preload(&mut command, &library, &environment::preloads())?;
+    }
     environment::set_options(&mut command, &arguments.preload.options);
     if how.only_exe {
         environment::keep_from_children(&mut command);
@@ -95,7 +115,8 @@ fn start_and_wait(
             warn_unless_in_effect(&program, &library, pid, &state);
         }
     })?;
-    Ok((u64::from(child.id()), outcome))
+    let has_other_malloc = own_malloc == Some(LinkedMalloc::Other);
+    Ok(Ended { pid: u64::from(child.id()), outcome, has_other_malloc })
 }
 
 fn check(arguments: &ProgramArguments, how: How, program: &Program, library: &Path) -> Result<()> {
@@ -103,9 +124,6 @@ fn check(arguments: &ProgramArguments, how: How, program: &Program, library: &Pa
         Err(reason) if reason.is_only_about_preloading() && arguments.preload.force => {}
         Err(reason) => return Err(reason.into()),
         Ok(()) => {}
-    }
-    if let Some(remark) = program.own_malloc().filter(|_| !how.quiet) {
-        tell(remark);
     }
     match &program.found_by_env {
         Some(found) if how.only_exe && !how.quiet => tell(format!(
