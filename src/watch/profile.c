@@ -153,6 +153,10 @@ PRIM_COLD void profile_name_leaks(char path[OUTPUT_PATH_SIZE], const char *given
 void profile_record(void *block, const struct sample *sample, const void *caller) {
     uint64_t frames[SITE_FRAMES_MAX];
     unsigned count = stack_capture(frames, SITE_FRAMES_MAX, caller);
+    if (count == 0 && caller) { /* no tables to unwind by, as in most static programs */
+        frames[count++] =
+            (uint64_t)module_find((uintptr_t)caller) << STACK_MODULE_SHIFT | (uintptr_t)caller;
+    }
     unsigned label = caller ? thread_label_soon() : thread_label();
     enter();
     struct live_block live = {.address = (uintptr_t)block,

@@ -137,6 +137,18 @@ def test_the_report_names_the_place(check):
                      r"    0x[0-9a-f]+ make_list ", errors, re.MULTILINE)
 
 
+def test_a_static_program_without_tables_names_the_caller(harness, library, tmp_path):
+    program = tmp_path / "static"
+    subprocess.run(["gcc", "-O1", "-w", "-fno-builtin", "-static", SOURCES / "programs.c", "-o",
+                    program, library.parent / "libprimalloc.a", "-pthread"], check=True,
+                   timeout=120)
+    environment = harness.environment(PRIMALLOC_LEAK_CHECK="normal")
+    result = harness.run([program, "lost"], environment=environment, check=False)
+    assert result.returncode == LEAKED
+    assert re.search(rb"allocated at\n    0x[0-9a-f]+ make \(.*static\+0x[0-9a-f]+\)\n",
+                     result.stderr)
+
+
 def test_what_is_asked_for_can_be_less_or_more(check):
     assert check("inner_kept", "normal")[0] == 0
     status, errors = check("inner_kept", "strict")

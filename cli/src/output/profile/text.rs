@@ -14,6 +14,9 @@ const PARTS_SHOWN: usize = 8;
 const STACKS_SHOWN: usize = 3;
 const FRAMES_SHOWN: usize = 12;
 
+const NO_STACKS: &str = "No stacks were recorded: the program has no tables to unwind them. One \
+                         linked with -static has with -Wl,--eh-frame-hdr.\n";
+
 /// How much is shown.
 pub struct Layout {
     /// Of the terminal. None where the text goes to a file or to another program.
@@ -37,8 +40,9 @@ pub fn text(
     text += &format!("{}\n", folded(&totals, layout.width));
     if sites.rows.is_empty() {
         return text
-            + match stacks.profile.period {
-                Some(1) => "Nothing was allocated.\n",
+            + match (stacks.profile.sample_count(), stacks.profile.period) {
+                (1.., _) => NO_STACKS,
+                (0, Some(1)) => "Nothing was allocated.\n",
                 _ => "No samples: too little was allocated. A smaller rate takes more of them.\n",
             };
     }
@@ -274,6 +278,17 @@ mod tests {
         let sites = Sites::new(&stacks, &series[0]);
         let layout = Layout { width, rows: 20, is_cumulative: false };
         strip_str(&text("a.pb.gz", &stacks, &sites, &series, &layout)).to_string()
+    }
+
+    #[test]
+    fn what_has_no_stack_is_not_nothing() {
+        let mut profile = sample::service();
+        let (values, labels) = (profile.sample(0).values.to_vec(), profile.sample(0).labels);
+        profile.retain(|_, _| false);
+        assert!(report(&profile, 0, None).contains("No samples: too little"));
+        profile.push([], values, labels);
+        let text = report(&profile, 0, None);
+        assert!(text.contains("No stacks were recorded") && !text.contains("No samples"), "{text}");
     }
 
     #[test]
