@@ -31,9 +31,6 @@ static PRIM_COLD void begin_from_environment(void) {
         complain(wrong, length);
         return;
     }
-    if (options.leak_check) {
-        settings.rate = 1;
-    }
     profile_start(&settings);
     own_process = process_id();
 }

@@ -262,10 +262,13 @@ static void find_own_module(void) {
 }
 
 PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
+    /* Who looks for leaks must know of every block. */
+    uint64_t rate = options.leak_check ? 1 : wanted->rate;
     stack_prepare();
     find_own_module();
     enter();
     settings = *wanted;
+    settings.rate = rate;
     heap_profile_start(&profile);
     file_number = 0;
     next_bytes = (double)settings.bytes;
@@ -282,19 +285,22 @@ PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
         sigaction(wanted->signal, &action, NULL);
     }
-    if (wanted->rate == 1) {
+    if (rate == 1) {
         sampler_stop(&user);
         profile_exact_start();
         return true;
     }
     profile_exact_stop();
     store_relaxed(&user.budget, wanted->budget);
-    return sampler_start(&user, wanted->rate);
+    return sampler_start(&user, rate);
 }
 
+/* What is freed from here on would be a leak if nobody saw it. */
 PRIM_COLD void profile_stop(void) {
     sampler_stop(&user);
-    profile_exact_stop();
+    if (!options.leak_check) {
+        profile_exact_stop();
+    }
 }
 
 PRIM_COLD bool profile_dump(const char *path) {

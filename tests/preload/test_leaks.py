@@ -240,6 +240,15 @@ def test_each_process_keeps_its_report(harness, check, name):
     assert len({process for process, _ in found}) == 2
 
 
+def test_a_profile_of_the_programs_own_takes_nothing_away(harness, fixtures):
+    """Whether it starts one or stops it, blocks that it frees are no leaks, and others are."""
+    command = [fixtures("leak_and_profile.c", "-ldl")]
+    settings = {"PRIMALLOC_LEAK_CHECK": "normal"}
+    harness.run_preloaded(command, changes=settings)
+    result = harness.run_preloaded([*command, "loses"], changes=settings, check=False)
+    assert result.returncode == LEAKED and sum_of(result.stderr.decode())[1] == 100
+
+
 def test_programs_that_ask_for_themselves(harness, fixtures):
     program = fixtures("leak_calls.c")
     settings = {"PRIMALLOC_LEAK_CHECK": "normal"}
