@@ -6,6 +6,7 @@
 #include "watch/leak.h"
 
 #include <link.h>
+#include <string.h>
 
 #include "base/print.h"
 #include "os/memory.h"
@@ -49,7 +50,7 @@ static void pass_over(struct leak_graph *graph) {
 }
 
 /* Each check of a process writes its file anew; that of another process stays. */
-static bool write_report(const struct leak_report *report) {
+static PRIM_COLD bool write_report(const struct leak_report *report) {
     static _Atomic unsigned writer; /* (atomic: hint) the process that wrote the file */
     char path[OUTPUT_PATH_SIZE];
     profile_name_leaks(path, options.leak_report, load_relaxed(&writer) == process_id());
@@ -62,29 +63,31 @@ static bool write_report(const struct leak_report *report) {
     return is_written;
 }
 
-static int64_t tell(struct leak_graph *graph, bool are_threads_missed) {
+/* All that the check has on the stack while stacks are followed: nothing that was there before. */
+struct search {
+    struct leak_graph graph;
+    struct leak_roots roots;
+    bool is_done;
     struct leak_report report;
+};
+
+static int64_t tell(struct search *found) {
+    struct leak_graph *graph = &found->graph;
+    struct leak_report *report = &found->report;
     pass_over(graph);
     if (options.leak_suppress && !leak_suppress(graph, options.leak_suppress)) {
         process_complain("leak check: cannot read ", options.leak_suppress);
     }
     leak_graph_divide(graph);
-    if (!leak_report_make(&report, graph)) {
+    if (!leak_report_make(report, graph)) {
         return -1;
     }
-    report.are_threads_missed = are_threads_missed;
-    bool is_in_file = options.leak_report && write_report(&report);
-    leak_report_print(&report, !is_in_file);
-    int64_t leaked = (int64_t)report.leaked.objects;
-    leak_report_end(&report);
-    return leaked;
+    report->are_threads_missed = found->roots.are_threads_missed;
+    bool is_in_file = options.leak_report && write_report(report);
+    leak_report_print(report, !is_in_file);
+    leak_report_end(report);
+    return (int64_t)report->leaked.objects;
 }
-
-struct search {
-    struct leak_graph graph;
-    struct leak_roots roots;
-    bool is_done;
-};
 
 /* Called once, with the loader's lock held, which comes before ours: whoever loads or unloads a
  * library allocates and frees under it. */
@@ -100,12 +103,20 @@ static int search(struct dl_phdr_info *info, size_t size, void *context) {
     return 1;
 }
 
+/* What earlier calls left on the stack is nothing that the frames which come to lie there hold. */
+static PRIM_COLD void clear_stack(void) {
+    char below[2048];
+    memset(below, 0, sizeof below);
+    __asm__ volatile("" : : "r"(below) : "memory");
+}
+
 PRIM_COLD int64_t leak_check(void) {
     struct search found = {.graph = {.is_strict = options.leak_check == LEAK_CHECK_STRICT}};
     int64_t leaked = -1;
+    clear_stack();
     dl_iterate_phdr(search, &found);
     if (found.is_done) {
-        leaked = tell(&found.graph, found.roots.are_threads_missed);
+        leaked = tell(&found);
         leak_graph_end(&found.graph);
     }
     return leaked;

@@ -164,10 +164,9 @@ static void follow_thread(struct search *search, const struct suspended_thread *
 
 /* Called, not inlined, by whoever has put its caller's registers on the stack. */
 static PRIM_NOINLINE void follow_own_stack(struct search *search) {
-    struct suspended_thread self;
-    self.id = search->suspension.caller;
-    self.stack_pointer = (uintptr_t)__builtin_frame_address(0);
-    self.thread_pointer = suspend_own_thread_pointer();
+    struct suspended_thread self = {.id = search->suspension.caller,
+                                    .stack_pointer = (uintptr_t)__builtin_frame_address(0),
+                                    .thread_pointer = suspend_own_thread_pointer()};
     follow_thread(search, &self);
 }
 

@@ -1,5 +1,5 @@
 /* Small programs that leak or do not, one for each name on the command line. What the case used of
- * registers and stack is overwritten before the program ends. */
+ * registers and stack is overwritten before the program ends, unless there is one word more. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -294,6 +294,8 @@ int main(int count, char **arguments) {
     } else {
         run(arguments[1]);
     }
-    forget();
+    if (count == 2) { /* with one word more all stays where it is */
+        forget();
+    }
     return 0;
 }

@@ -11,7 +11,7 @@
 #include <thread>
 
 #define DOUBLE_FREE "double free: this block is free already"
-#define REALLOC_FREED "realloc of a block that is free already"
+#define REALLOC_FREED "realloc of a block that was freed"
 #define INTERIOR "this pointer leads into a block, not to its beginning"
 #define INVALID "this pointer leads into the heap, but to no block"
 #define FOREIGN "this memory is not from the heap"

@@ -86,6 +86,15 @@ def test_verdicts_are_those_of_leak_sanitizer(harness, built, check, program):
     assert not differences and 3 <= leaking < len(cases)
 
 
+@pytest.mark.parametrize("case", ["lost", "list_lost", "ring_lost", "copied_lost", "large_lost"])
+def test_what_lies_on_the_stack_from_before_keeps_nothing(harness, built, check, case):
+    """Nobody has overwritten what the calls left there that made the blocks."""
+    theirs = harness.run([built / "programs_sanitized", case, "as it is"], check=False)
+    expected = sanitizer_sum_of(theirs.stderr.decode())
+    assert expected[1] > 0
+    assert sum_of(check(f"{case} as_it_is")[1]) == expected
+
+
 def memcheck_sums_of(errors):
     """(bytes, blocks) that memcheck says are lost, directly or not, and possibly lost."""
     sums = {kind: (int(size.replace(",", "")), int(blocks.replace(",", "")))
