@@ -73,7 +73,7 @@ static void *exact_allocate(const struct watcher *self, const struct request *re
     void *block = next->allocate(next, request);
     if (block && !request->arena) {
         if (options.leak_check && request->size >= sizeof(void *)) {
-            *(void **)block = NULL; /* was a link */
+            memset(block, 0, sizeof(void *)); /* was a link */
         }
         record(block, request->size, request);
     }
