@@ -124,8 +124,8 @@ bool memory_guard(void *address, size_t size) {
     return advise(address, size, MADV_GUARD_INSTALL);
 }
 
-void memory_unguard(void *address, size_t size) {
-    advise(address, size, MADV_GUARD_REMOVE);
+bool memory_unguard(void *address, size_t size) {
+    return advise(address, size, MADV_GUARD_REMOVE);
 }
 
 /* ThreadSanitizer must see that what comes to lie here next is other memory. */

@@ -47,8 +47,8 @@ bool memory_forbid(void *address, size_t size);
  * it ends. False on kernels before 6.13, and for locked pages. */
 bool memory_guard(void *address, size_t size);
 
-/* Ends that; the range reads as zero. */
-void memory_unguard(void *address, size_t size);
+/* Ends that; the range reads as zero. False where a filter forbids it by now. */
+bool memory_unguard(void *address, size_t size);
 
 void memory_unmap(void *address, size_t size);
 

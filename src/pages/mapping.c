@@ -132,7 +132,7 @@ static bool has_pool_pages(uintptr_t start, uintptr_t end) {
 }
 
 /* Kernels before 6.13 cut mappings for it. */
-bool mapping_forbid(uintptr_t address) {
+PRIM_COLD bool mapping_forbid(uintptr_t address) {
     if (memory_page_size() > SLICE_SIZE || has_pool_pages(address, address + SLICE_SIZE)) {
         return false;
     }
@@ -147,10 +147,10 @@ bool mapping_forbid(uintptr_t address) {
     return is_cut;
 }
 
-bool mapping_allow(uintptr_t address) {
-    memory_unguard((void *)address, memory_page_size());
+PRIM_COLD bool mapping_allow(uintptr_t address) {
+    bool is_open = memory_unguard((void *)address, memory_page_size());
     if (!load_relaxed(&has_cut) || next_cut(address, address + SLICE_SIZE) != address) {
-        return true;
+        return is_open;
     }
     if (!memory_commit((void *)address, memory_page_size())) {
         return false;

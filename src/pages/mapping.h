@@ -34,7 +34,7 @@ bool mapping_moves_well(uintptr_t from, size_t size);
  * False where the kernel would need mappings that we must not make. */
 bool mapping_forbid(uintptr_t address);
 
-/* Ends that; false, with nothing changed, where a limit on data stands in the way. */
+/* Ends that; false, with nothing changed, where a limit on data stands in the way, or a filter. */
 bool mapping_allow(uintptr_t address);
 
 /* Gives pages of the heap back, as memory_purge. Fails for pages of the system's pool, too. */

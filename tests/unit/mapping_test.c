@@ -5,6 +5,7 @@
 #include "pages/limits.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
+#include "traps/fixtures/confine.h"
 #include "unit/unit.h"
 
 enum { SLICES = 64 };
@@ -126,6 +127,25 @@ static void test_guards_leave_no_cuts(void **state) {
     page_heap_free(span, SPAN_DIRTY);
 }
 
+/* A sandbox that was closed meanwhile may refuse advice that it was not written for, as sshd's. */
+static void allow_where_advice_is_refused(void) {
+    static const int calls[] = {SYS_madvise};
+    struct span *span = take(1);
+    CHECK(mapping_forbid(span->address), "no guard");
+    confine(calls, ARRAY_LENGTH(calls), SECCOMP_RET_ERRNO | EINVAL, SECCOMP_RET_ALLOW, BY_PRCTL);
+    if (mapping_allow(span->address)) {
+        *(volatile char *)span->address = 1;
+    }
+}
+
+static void test_a_guard_that_stays(void **state) {
+    (void)state;
+    if (is_emulated()) {
+        skip();
+    }
+    assert_int_equal(unit_signal_of(allow_where_advice_is_refused), 0);
+}
+
 static char dump_flag(const void *address) { /* 'd' if kept out of core dumps, from smaps */
     FILE *file = fopen("/proc/self/smaps", "r");
     char line[512];
@@ -208,6 +228,7 @@ int main(void) {
     options.purge = 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_guards_leave_no_cuts), /* nothing was moved there yet */
+        cmocka_unit_test(test_a_guard_that_stays),
         cmocka_unit_test(test_moves_pages),
         cmocka_unit_test(test_moves_across_cuts),
         cmocka_unit_test(test_leaves_locked_memory_alone),
