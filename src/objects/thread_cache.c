@@ -234,9 +234,11 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
         thread_sampler_adopt(cache);
     }
     bin_begin_use(cache, object_class);
-    /* What is due comes first; then the next call finds the bin beyond full, and makes room. */
-    bool is_late = cache->room[object_class] < 0;
-    if ((is_late || !thread_cache_note_event(cache)) && cache->room[object_class] <= 0) {
+    /* A bin with room is met where there is no address map, or somebody watches. Else what is due
+     * comes first; then the next call finds the bin beyond full, and makes room. */
+    int32_t room = cache->room[object_class];
+    bool is_full = room < 0 || (room == 0 && !thread_cache_note_event(cache));
+    if (is_full && cache->room[object_class] <= 0) {
         bin_make_room(cache, object_class, block);
     }
     if (bin->capacity == 0) { /* no budget for this class, or no use for it */

@@ -4,6 +4,7 @@
 #include "objects/foreign.h"
 #include "objects/slab.h"
 #include "pages/page_heap.h"
+#include "pages/purge.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
 #include "unit/unit.h"
@@ -122,6 +123,7 @@ static void test_large_blocks_make_heap_grow(void **state) {
     enum { COUNT = 8, SIZE = 4 << 20 };
     void *small[COUNT];
     void *large[COUNT];
+    purge_all(0); /* pages that wait would be moved to the blocks */
     for (unsigned i = 0; i < COUNT; i++) {
         small[i] = allocate_slow(3000);
     }

@@ -48,12 +48,31 @@ static void test_one_piece_of_work_a_call(void **state) {
     thread_cache_flush(cache);
 }
 
+/* Where there is no address map each free takes the slow door, and most find room in their bin. */
+static void test_a_bin_with_room_is_no_event(void **state) {
+    (void)state;
+    struct thread_cache *cache = fresh_cache();
+    for (unsigned round = 0; round < 500; round++) {
+        void *block = allocate(64);
+        uint32_t events = cache->slow_events;
+        make_all_due();
+        CHECK(cache->room[size_class_of(64)] > 0, "no room");
+        release_slow(block);
+        assert_int_equal(cache->slow_events, events);
+        assert_int_equal(due_count(), 3);
+        assert_ptr_equal(cache->head[size_class_of(64)], block);
+    }
+    check_cache(cache);
+    thread_cache_flush(cache);
+}
+
 int main(void) {
     options.maintenance = 0; /* its thread would do some of the work */
     defaults = options;
     slab_initialise(1); /* one thread alone keeps no lists */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_piece_of_work_a_call),
+        cmocka_unit_test(test_a_bin_with_room_is_no_event),
     };
     return cmocka_run_group_tests_name("slow event", tests, NULL, NULL);
 }
