@@ -96,7 +96,7 @@ PRIM_COLD bool make_room(void) {
     give_idle(cache);
     hardened_trim();
     return has_freed || page_heap_free_bytes() > before ||
-           (memory_is_limited() && cache && thread_cache_is_only() && maintenance_end() &&
+           (memory_is_limited(SIZE_MAX) && cache && thread_cache_is_only() && maintenance_end() &&
             address_map_abandon());
 }
 

@@ -55,12 +55,12 @@ size_t memory_page_size(void) {
     return size;
 }
 
-bool memory_is_limited(void) {
+bool memory_is_limited(size_t size) {
     struct rlimit limit;
     int saved_errno = errno;
     bool known = !is_confined() && getrlimit(RLIMIT_AS, &limit) == 0;
     errno = saved_errno;
-    return known && limit.rlim_cur != RLIM_INFINITY;
+    return known && limit.rlim_cur < size;
 }
 
 struct memory_counts memory_counts;

@@ -22,8 +22,8 @@ extern PRIM_HIDDEN struct memory_counts memory_counts;
 /* The system's page size, read at run time: 4, 16 or 64 KiB. */
 size_t memory_page_size(void);
 
-/* Whether the process's address space has a limit (RLIMIT_AS). */
-bool memory_is_limited(void);
+/* Whether the process's address space has a limit below this (RLIMIT_AS). */
+bool memory_is_limited(size_t size);
 
 /* Fresh private zero pages, readable and writable, or NULL. */
 void *memory_map(size_t size);

@@ -6,6 +6,8 @@
 
 #define MAP_SIZE ((size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT))
 
+enum { LIMIT_PARTS = 4 }; /* of a limit on address space the map takes at most one */
+
 static _Atomic uint8_t no_map[1]; /* the only byte while there is no map: "not ours" */
 
 _Atomic uint8_t *address_map_bytes = no_map;
@@ -13,7 +15,7 @@ uintptr_t address_map_mask;
 uintptr_t address_map_later_mask;
 
 void address_map_initialise(void) {
-    void *bytes = memory_reserve(MAP_SIZE);
+    void *bytes = memory_is_limited(MAP_SIZE * LIMIT_PARTS) ? NULL : memory_reserve(MAP_SIZE);
     if (bytes) {
         memory_name(bytes, MAP_SIZE, "primalloc map");
         address_map_bytes = bytes;
@@ -21,7 +23,7 @@ void address_map_initialise(void) {
     }
 }
 
-size_t address_map_resident_bytes(uintptr_t address, size_t size) {
+PRIM_COLD size_t address_map_resident_bytes(uintptr_t address, size_t size) {
     if (address_map_mask == 0) {
         return 0;
     }
@@ -31,8 +33,8 @@ size_t address_map_resident_bytes(uintptr_t address, size_t size) {
     return memory_resident((void *)start, bits_round_up(size >> SLICE_SHIFT, page));
 }
 
-bool address_map_abandon(void) {
-    if (address_map_mask == 0 || !memory_is_limited()) {
+PRIM_COLD bool address_map_abandon(void) {
+    if (address_map_mask == 0) {
         return false;
     }
     void *bytes = (void *)address_map_bytes;

@@ -6,8 +6,9 @@
  * that describe our heap are ever resident (4 KiB for each 64 MiB of heap). It is reserved
  * read-only, which no overcommit policy charges, and made writable where the heap comes to lie.
  *
- * Where that reservation fails (ulimit -v), the mask stays 0: then every index is 0, every byte
- * reads 0, and each free takes the slow door, which asks the span descriptors instead.
+ * Where that fails, or would take too much of a limit (ulimit -v), the mask stays 0: then every
+ * index is 0, every byte reads 0, and each free takes the slow door, which asks the span
+ * descriptors instead.
  *
  * Invariant: where the map exists, address_map_class(p) equals the object_class of p's slice
  * descriptor (span.h). A byte is written before a block of its slice is handed out, and only

@@ -50,6 +50,24 @@ def test_t17_very_small_address_space(harness, library):
         assert harness.run_preloaded(["bash", "-c", script]).stdout == b"2\n"
 
 
+def test_t17_threads_have_what_the_limit_leaves(harness, library):
+    """The map is 8 GiB, and nobody can give it up while there are threads."""
+    script = """
+import threading
+end = threading.Event()
+threading.Thread(target=end.wait).start()
+blocks = []
+try:
+    while True:
+        blocks.append(bytes(64 << 20))
+except MemoryError:
+    end.set()
+print(len(blocks) // 16)
+"""
+    command = ["bash", "-c", f"ulimit -v {10 << 20} && exec {PYTHON} -c '{script}'"]
+    assert int(harness.run_preloaded(command).stdout) >= 9
+
+
 def test_limited_data(harness, each_library):
     """What is only reserved is no data: `ulimit -d` leaves nearly as much as with libc's malloc."""
     for command in ('x=1; echo $((x + 1))', 'seq 20000 | sort -n | tail -1'):

@@ -26,7 +26,7 @@ static void ask_everything(void) {
     static char page[1 << 16] __attribute__((aligned(1 << 16)));
     struct text_file file;
     memory_resident(page, sizeof page);
-    memory_is_limited();
+    memory_is_limited(SIZE_MAX);
     memory_name(page, sizeof page, "nobody");
     text_file_open(&file, "/proc/self/status");
     cgroup_memory_limits("");
