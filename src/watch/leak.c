@@ -119,5 +119,8 @@ PRIM_COLD int64_t leak_check(void) {
         leaked = tell(&found);
         leak_graph_end(&found.graph);
     }
+    if (leaked < 0) {
+        process_complain("leak check: no memory", "");
+    }
     return leaked;
 }

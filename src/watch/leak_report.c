@@ -182,8 +182,8 @@ PRIM_COLD void leak_report_print(const struct leak_report *report, bool with_sit
         print_text(&out, "no leaks\n");
     }
     if (report->are_threads_missed) {
-        print_text(&out, "primalloc: other threads could not be stopped: what only their stacks "
-                         "point to counts as leaked\n");
+        print_text(&out, "primalloc: other threads could not be stopped: what only they point to "
+                         "counts as leaked\n");
     }
     flush(&out);
     for (size_t i = 0; with_sites && i < report->count && i < SITES_SHOWN; i++) {

@@ -307,6 +307,12 @@ def test_a_filter_that_kills_the_helper_does_not_stop_the_check(harness, fixture
     assert b"other threads could not be stopped" in result.stderr
 
 
+def test_a_check_without_memory_is_told_of(harness, fixtures):
+    result = harness.run_preloaded([fixtures("leak_no_memory.c")],
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    assert result.stderr == b"primalloc: leak check: no memory\n"
+
+
 def test_real_programs_end_as_always(harness):
     for command in (["/usr/bin/python3", "-c", "print(1)"], ["ls", "/"], ["sh", "-c", "echo 1"]):
         result = harness.run_preloaded(command, changes={"PRIMALLOC_LEAK_CHECK": "normal",
