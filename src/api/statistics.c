@@ -79,13 +79,10 @@ static void write_output(const char *text, size_t length, void *context) {
 }
 
 PRIM_EXPORT void prim_stats_print(void) {
-    if (thread_cache_is_inside()) {
-        static const char line[] = "primalloc: no statistics from within an interrupted call\n";
+    if (!report_write(REPORT_TEXT, write_output, NULL)) {
+        static const char line[] = "primalloc: no statistics: no memory, or an interrupted call\n";
         process_write_output(line, sizeof line - 1);
-        return;
     }
-    heap_ensure();
-    report_write(REPORT_TEXT, write_output, NULL);
 }
 
 PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats,
@@ -110,7 +107,6 @@ PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output,
         errno = EINVAL;
         return -1;
     }
-    heap_ensure();
     if (!report_write((enum report_form)form, output, context)) {
         errno = thread_cache_is_inside() ? EAGAIN : ENOMEM;
         return -1;

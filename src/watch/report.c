@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "objects/heap.h"
 #include "objects/thread_cache.h"
 #include "os/memory.h"
 #include "settings/options.h"
@@ -74,6 +75,7 @@ PRIM_COLD bool report_write(enum report_form form, report_output *output, void *
     if (!report) {
         return false;
     }
+    heap_ensure();
     struct heap_rows *heaps = &report->heaps;
     heaps->room = heap_rows_count() + NEW_HEAPS;
     size_t rows_size = mapped_size(heaps->room * sizeof *heaps->rows);

@@ -308,7 +308,7 @@ def test_a_filter_that_kills_the_helper_does_not_stop_the_check(harness, fixture
 
 
 def test_a_check_without_memory_is_told_of(harness, fixtures):
-    result = harness.run_preloaded([fixtures("leak_no_memory.c")],
+    result = harness.run_preloaded([fixtures("no_memory.c")],
                                    changes={"PRIMALLOC_LEAK_CHECK": "normal"})
     assert result.stderr == b"primalloc: leak check: no memory\n"
 

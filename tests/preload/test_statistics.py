@@ -202,3 +202,9 @@ def test_show_stats_at_exit(harness, fixtures, leak):
     assert text.startswith("primalloc ") and "(statistics)" in text.split("\n", 1)[0]
     large = re.search(r"^ +large +(\d+) .*  (ok|not all freed)$", text, re.MULTILINE)
     assert large[1] == ("1" if leak else "0") and large[2] == ("not all freed" if leak else "ok")
+
+
+def test_without_memory_there_are_none(harness, fixtures):
+    result = harness.run_preloaded([fixtures("no_memory.c")],
+                                   changes={"PRIMALLOC_SHOW_STATS": "1"})
+    assert result.stderr == b"primalloc: no statistics: no memory, or an interrupted call\n"

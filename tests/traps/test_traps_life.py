@@ -54,7 +54,7 @@ def test_t46_interrupted_everywhere(preload, fixtures, library, words, setting):
     assert result.stdout.endswith(b" interruptions\ngood\n"), result.stderr[-500:]
     assert int(result.stdout.split()[0]) > 100
     if "report" in words:
-        assert b"no statistics from within an interrupted call" in result.stderr
+        assert b"an interrupted call" in result.stderr
         assert b"live_bytes" in result.stderr
 
 
@@ -65,7 +65,7 @@ def test_t46_minimal_library(preload, fixtures, library):
     minimal = library.with_name("libprimalloc-minimal.so")
     result = preload(minimal, fixtures("interrupted.c"), "61", "report", timeout=300)
     assert result.stdout.endswith(b" interruptions\ngood\n"), result.stderr[-500:]
-    assert b"no statistics from within an interrupted call" in result.stderr
+    assert b"an interrupted call" in result.stderr
 
 
 def test_t48_stacks_while_libraries_come_and_go(preload, harness, fixtures, each_library):
