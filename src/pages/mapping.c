@@ -12,8 +12,8 @@ enum { SLICES_A_WORD = 64, WORD_SIZE = SLICES_A_WORD * SLICE_SIZE };
 
 static _Atomic size_t cut_count; /* (atomic: counter) bits set in all chunks */
 static _Atomic bool has_hidden;  /* (atomic: hint) something was hidden once */
-/* (atomic: set before anybody has the block) A forbidden page cut a mapping once. */
-static _Atomic bool has_cut;
+/* (atomic: set before anybody has the block) The kernel marked a page as forbidden once. */
+static _Atomic bool has_marks;
 
 /* The bits of the slices from start to end that are in the word of start; end is greater. */
 static uint64_t mask_of(uintptr_t start, uintptr_t end) {
@@ -137,20 +137,22 @@ PRIM_COLD bool mapping_forbid(uintptr_t address) {
         return false;
     }
     if (memory_guard((void *)address, memory_page_size())) {
+        store_relaxed(&has_marks, true);
         return true;
     }
     bool is_cut = mapping_may_cut() && memory_forbid((void *)address, memory_page_size());
     if (is_cut) {
-        store_relaxed(&has_cut, true);
         note_cut(address, address + SLICE_SIZE);
     }
     return is_cut;
 }
 
 PRIM_COLD bool mapping_allow(uintptr_t address) {
-    bool is_open = memory_unguard((void *)address, memory_page_size());
-    if (!load_relaxed(&has_cut) || next_cut(address, address + SLICE_SIZE) != address) {
-        return is_open;
+    if (!memory_unguard((void *)address, memory_page_size()) && load_relaxed(&has_marks)) {
+        return false; /* a filter forbids it by now */
+    }
+    if (next_cut(address, address + SLICE_SIZE) != address) {
+        return true;
     }
     if (!memory_commit((void *)address, memory_page_size())) {
         return false;

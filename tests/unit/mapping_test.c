@@ -130,7 +130,10 @@ static void test_guards_leave_no_cuts(void **state) {
 /* A sandbox that was closed meanwhile may refuse advice that it was not written for, as sshd's. */
 static void allow_where_advice_is_refused(void) {
     static const int calls[] = {SYS_madvise};
+    struct span *from = take(1);
     struct span *span = take(1);
+    *(char *)from->address = 1;
+    mapping_move(from->address, span->address, SLICE_SIZE); /* so it lies at a cut */
     CHECK(mapping_forbid(span->address), "no guard");
     confine(calls, ARRAY_LENGTH(calls), SECCOMP_RET_ERRNO | EINVAL, SECCOMP_RET_ALLOW, BY_PRCTL);
     if (mapping_allow(span->address)) {

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "traps/fixtures/confine.h"
 #include "unit/unit.h"
 
 static bool is_filled(const char *bytes, size_t size, char value) {
@@ -191,6 +192,24 @@ static void test_move_of_two_mappings(void **state) {
     memory_unmap(to, size);
 }
 
+static void ask_where_the_question_is_refused(void) {
+    static const int calls[] = {SYS_mremap};
+    size_t page = memory_page_size();
+    char *pages = map_filled(2 * page, 'p');
+    CHECK(memory_is_one_mapping(pages, 2 * page), "one mapping");
+    CHECK(memory_forbid(pages + page, page) && !memory_is_one_mapping(pages, 2 * page), "two");
+    confine(calls, ARRAY_LENGTH(calls), SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW, BY_PRCTL);
+    CHECK(!memory_is_one_mapping(pages, 2 * page), "nobody knows");
+}
+
+static void test_one_mapping_under_a_filter(void **state) {
+    (void)state;
+    if (is_emulated()) {
+        skip();
+    }
+    assert_int_equal(unit_signal_of(ask_where_the_question_is_refused), 0);
+}
+
 static char *reservation;
 
 static void write_to_reservation(void) {
@@ -247,6 +266,7 @@ int main(void) {
         cmocka_unit_test(test_move),
         cmocka_unit_test(test_refused_move),
         cmocka_unit_test(test_move_of_two_mappings),
+        cmocka_unit_test(test_one_mapping_under_a_filter),
         cmocka_unit_test(test_reserve_and_commit),
         cmocka_unit_test(test_hints),
     };
