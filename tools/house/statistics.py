@@ -16,7 +16,8 @@ HEAD = """# Statistics
 Where the memory is, taken while the program runs: no thread is stopped, malloc and free are not
 slowed down, and nothing has to be switched on. The same figures come as
 
-- text for people: `prim_stats_print`, `malloc_stats`, `PRIMALLOC_SHOW_STATS=1` at exit;
+- text for people: `prim_stats_print`, `malloc_stats`, `PRIMALLOC_SHOW_STATS=1` at exit (not of a
+  program that has closed standard error by then, as those of the GNU coreutils have);
 - structs: `prim_stats_get`, by size class `prim_stats_classes`, of one first-class heap
   `prim_heap_stats_get` (in `primalloc.h`);
 - JSON, XML and OpenMetrics: `prim_stats_write`; XML is what `malloc_info` writes;
