@@ -13,7 +13,8 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
 use nix::unistd::pipe2;
 
-const VARIABLE: &str = "PRIMALLOC_HANDSHAKE";
+/// What the library asks its environment for: in whatever it is linked into.
+pub const VARIABLE: &str = "PRIMALLOC_HANDSHAKE";
 
 /// Above the small numbers that shell scripts and daemons take for themselves.
 const LOWEST_DESCRIPTOR: i32 = 100;

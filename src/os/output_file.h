@@ -13,7 +13,7 @@ enum { OUTPUT_PATH_SIZE = 1024 };
 struct output_file {
     int descriptor;
     bool has_failed;
-    uint64_t size;
+    uint64_t size; /* written, or refused */
     char path[OUTPUT_PATH_SIZE];
     char temporary[OUTPUT_PATH_SIZE]; /* "": the file itself is written */
 };

@@ -154,8 +154,7 @@ void profile_record(void *block, const struct sample *sample, const void *caller
     uint64_t frames[SITE_FRAMES_MAX];
     unsigned count = stack_capture(frames, SITE_FRAMES_MAX, caller);
     if (count == 0 && caller) { /* no tables to unwind by, as in most static programs */
-        frames[count++] =
-            (uint64_t)module_find((uintptr_t)caller) << STACK_MODULE_SHIFT | (uintptr_t)caller;
+        frames[count++] = stack_frame(module_find((uintptr_t)caller), (uintptr_t)caller);
     }
     unsigned label = caller ? thread_label_soon() : thread_label();
     enter();

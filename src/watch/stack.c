@@ -255,7 +255,7 @@ static PRIM_COLD uint64_t rule_anew(struct walk *walk, uintptr_t address, unsign
     if (module) {
         struct slot *slot = slot_of(address);
         store_relaxed(&slot->rule, packed);
-        store_relaxed(&slot->key, ((uint64_t)module << STACK_MODULE_SHIFT | address) ^ mix(packed));
+        store_relaxed(&slot->key, stack_frame(module, address) ^ mix(packed));
     }
     return packed;
 }
@@ -381,7 +381,7 @@ PRIM_NOINLINE unsigned stack_capture(uint64_t *frames, unsigned max, const void 
             caller = NULL;
         }
         if (walk.module != ours || !ours) {
-            frames[count++] = (uint64_t)walk.module << STACK_MODULE_SHIFT | pc;
+            frames[count++] = stack_frame(walk.module, pc);
             ours = 0;
         }
     }

@@ -22,6 +22,10 @@ unsigned stack_capture(uint64_t *frames, unsigned max, const void *caller);
 
 enum { STACK_MODULE_SHIFT = 48 };
 
+PRIM_INLINE uint64_t stack_frame(unsigned module, uintptr_t address) {
+    return (uint64_t)module << STACK_MODULE_SHIFT | address;
+}
+
 PRIM_INLINE uintptr_t stack_frame_address(uint64_t frame) {
     return (uintptr_t)(frame & (((uint64_t)1 << STACK_MODULE_SHIFT) - 1));
 }

@@ -10,6 +10,8 @@ use object::read::elf::{ElfFile, FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind};
 
+use crate::handshake;
+
 /// Machine and class: what must agree between a program and a library.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
@@ -53,9 +55,6 @@ pub enum LinkedMalloc {
     Primalloc,
     Other,
 }
-
-/// In whatever primalloc is linked into.
-const PRIMALLOC_MARK: &[u8] = b"PRIMALLOC_HANDSHAKE\0";
 
 impl Image {
     pub fn read(path: &Path) -> Result<Image> {
@@ -109,9 +108,10 @@ where
         let is_malloc = symbols.symbol_name(endian, symbol).is_ok_and(|name| name == b"malloc");
         is_malloc && !symbol.is_undefined(endian)
     });
+    let mark = handshake::VARIABLE.as_bytes();
     let has_mark = |section: &Header::SectionHeader| {
         let texts = section.data(endian, data).unwrap_or_default();
-        texts.windows(PRIMALLOC_MARK.len()).any(|window| window == PRIMALLOC_MARK)
+        texts.windows(mark.len()).any(|window| window == mark)
     };
     image.malloc = has_malloc.then(|| match sections.section_by_name(endian, b".rodata") {
         Some((_, section)) if has_mark(section) => LinkedMalloc::Primalloc,
