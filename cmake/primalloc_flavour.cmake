@@ -54,10 +54,10 @@ function(primalloc_objects flavour)
                              SOURCES ${PRIMALLOC_WATCH_SOURCES} ${ARGN})
     primalloc_object_library(primalloc_minimal_objects_${flavour}
                              SOURCES ${PRIMALLOC_MINIMAL_SOURCES} ${ARGN})
-    if(PRIMALLOC_STANDARD_SOURCES)
-        primalloc_object_library(primalloc_standard_objects_${flavour}
-                                 SOURCES ${PRIMALLOC_STANDARD_SOURCES} ${ARGN})
-    endif()
+    primalloc_object_library(primalloc_standard_objects_${flavour}
+                             SOURCES ${PRIMALLOC_STANDARD_SOURCES} ${ARGN})
+    primalloc_object_library(primalloc_prefixed_objects_${flavour}
+                             SOURCES ${PRIMALLOC_PREFIXED_SOURCES} ${ARGN})
     primalloc_object_library(primalloc_shared_objects_${flavour}
                              SOURCES ${PRIMALLOC_SHARED_SOURCES} ${ARGN})
     primalloc_object_library(primalloc_archive_objects_${flavour}
@@ -76,15 +76,15 @@ endfunction()
 
 function(primalloc_flavour_objects variable flavour with_standard minimal)
     set(objects $<TARGET_OBJECTS:primalloc_objects_${flavour}>)
-    set(standard)
-    if(with_standard AND TARGET primalloc_standard_objects_${flavour})
-        set(standard $<TARGET_OBJECTS:primalloc_standard_objects_${flavour}>)
+    set(family $<TARGET_OBJECTS:primalloc_prefixed_objects_${flavour}>)
+    if(with_standard)
+        set(family $<TARGET_OBJECTS:primalloc_standard_objects_${flavour}>)
     endif()
     if(minimal)
         list(APPEND objects $<TARGET_OBJECTS:primalloc_minimal_objects_${flavour}>
-             $<FILTER:${standard},EXCLUDE,standard_mcheck>)
+             $<FILTER:${family},EXCLUDE,standard_mcheck>)
     else()
-        list(APPEND objects $<TARGET_OBJECTS:primalloc_watch_objects_${flavour}> ${standard})
+        list(APPEND objects $<TARGET_OBJECTS:primalloc_watch_objects_${flavour}> ${family})
     endif()
     set(${variable} ${objects} PARENT_SCOPE)
 endfunction()
@@ -125,10 +125,8 @@ function(primalloc_archive target flavour)
     set_source_files_properties("${merged}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     add_library(${target} STATIC "${merged}")
     add_dependencies(${target} primalloc_objects_${flavour} primalloc_archive_objects_${flavour}
-                     primalloc_watch_objects_${flavour} primalloc_minimal_objects_${flavour})
-    if(ARG_WITH_STANDARD AND TARGET primalloc_standard_objects_${flavour})
-        add_dependencies(${target} primalloc_standard_objects_${flavour})
-    endif()
+                     primalloc_watch_objects_${flavour} primalloc_minimal_objects_${flavour}
+                     primalloc_standard_objects_${flavour} primalloc_prefixed_objects_${flavour})
     target_link_libraries(${target} INTERFACE Threads::Threads)
     if(ARG_WITH_STANDARD)
         # Where only libc calls malloc nothing asks for ours: the linker would leave the archive out.

@@ -71,8 +71,9 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
 }
 
-/// The files of an archive: the standard names only for the feature `override`, of those that belong
-/// to a program's start the one that is not for shared libraries, and nothing of the minimal one.
+/// The files of an archive: for the feature `override` those of the standard names, which define the
+/// others, too; of those that belong to a program's start the one that is not for shared libraries,
+/// and nothing of the minimal one.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let layers = fs::read_to_string(root.join("src/LAYERS")).expect("src/LAYERS");
     let replaces = env::var_os("CARGO_FEATURE_OVERRIDE").is_some();
@@ -85,7 +86,7 @@ fn sources(root: &Path) -> Vec<PathBuf> {
             let is_wanted = name.ends_with(".c")
                 && (name == "start_constructor.c" || !name.starts_with("start_"))
                 && name != "unwatched.c"
-                && (replaces || !name.starts_with("standard_"));
+                && !name.starts_with(if replaces { "prim." } else { "standard_" });
             if is_wanted {
                 found.push(path);
             }

@@ -48,6 +48,14 @@ PRIM_INLINE void greet(void) {
     process_write_error(line, out.length);
 }
 
+PRIM_EXPORT const char *prim_version(void) {
+    return PRIM_VERSION_STRING;
+}
+
+PRIM_EXPORT void prim_init(void) {
+    heap_ensure();
+}
+
 /* Early, but after libc: other libraries' constructors already allocate from a ready heap. */
 __attribute__((constructor(101))) static void start(void) {
     heap_ensure();

@@ -1,15 +1,7 @@
-/* prim.c - the public functions of primalloc.h that allocate and free. */
+/* prim.c - the malloc family where the prim_ names are the only ones it has: elsewhere they
+ * are further names of the standard functions. */
 #include "api/family.h"
-#include "objects/heap.h"
 #include "primalloc.h"
-
-PRIM_EXPORT const char *prim_version(void) {
-    return PRIM_VERSION_STRING;
-}
-
-PRIM_EXPORT void prim_init(void) {
-    heap_ensure();
-}
 
 PRIM_EXPORT void *prim_malloc(size_t size) {
     return family_malloc(size);

@@ -1,4 +1,4 @@
-/* standard_c.c - the malloc family under the names of C and POSIX.
+/* standard_c.c - the malloc family under the names of C and POSIX, and under primalloc.h's.
  *
  * The standard each function follows stands in exports.def; so do the names under which glibc has
  * them too, which old programs and other interposers link. */
@@ -41,6 +41,15 @@ PRIM_EXPORT int posix_memalign(void **result, size_t alignment, size_t size) {
     return family_posix_memalign(result, alignment, size);
 }
 
+ALIAS(prim_malloc, malloc)
+ALIAS(prim_free, free)
+ALIAS(prim_calloc, calloc)
+ALIAS(prim_realloc, realloc)
+ALIAS(prim_reallocarray, reallocarray)
+ALIAS(prim_free_sized, free_sized)
+ALIAS(prim_free_aligned_sized, free_aligned_sized)
+ALIAS(prim_aligned_alloc, aligned_alloc)
+ALIAS(prim_posix_memalign, posix_memalign)
 ALIAS(__libc_malloc, malloc)
 ALIAS(__libc_calloc, calloc)
 ALIAS(__libc_realloc, realloc)

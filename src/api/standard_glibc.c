@@ -42,6 +42,10 @@ PRIM_EXPORT void malloc_stats(void) {
     prim_malloc_stats();
 }
 
+ALIAS(prim_memalign, memalign)
+ALIAS(prim_valloc, valloc)
+ALIAS(prim_pvalloc, pvalloc)
+ALIAS(prim_malloc_usable_size, malloc_usable_size)
 ALIAS(__libc_memalign, memalign)
 ALIAS(__libc_valloc, valloc)
 ALIAS(__libc_pvalloc, pvalloc)

@@ -164,6 +164,8 @@ class Amalgamation:
         text += "".join(f"#undef {name}\n" for name in macros)
         if Path(path).name.startswith("standard_"):
             text = f"#if PRIMALLOC_OVERRIDE\n{text}#endif\n"
+        elif Path(path).name == "prim.c":
+            text = f"#if !PRIMALLOC_OVERRIDE\n{text}#endif\n"
         return f"\n/* {'-' * 20} {path} {'-' * 20} */\n\n{text}"
 
     def text(self, exported):

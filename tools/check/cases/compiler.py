@@ -8,7 +8,8 @@ ROOT = Path(__file__).resolve().parents[3]
 CMAKE = [f"cmake/{path.name}" for path in (ROOT / "cmake").iterdir()]
 PARTS = ["CMakeLists.txt", "VERSION", *CMAKE]
 NAMED = ["src/api/start_main.c", "src/api/start_constructor.c", "src/api/start_dlopen.c",
-         "src/api/unwatched.c", "src/watch/check.c", "include/primalloc.h"]
+         "src/api/prim.c", "src/api/standard_c.c", "src/api/unwatched.c", "src/watch/check.c",
+         "include/primalloc.h"]
 HOUSE = {name: (ROOT / name).read_text() for name in PARTS} | dict.fromkeys(NAMED, "")
 
 CASES = [
