@@ -179,35 +179,48 @@ OPERATOR(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment),
          DELETE(DELETE, SIZE_NOT_STATED, alignment))
 
 /* All others by default call one that a program may have replaced [new.delete]: new[] calls new,
- * sized delete calls delete. Whether it has, each of them finds out in its first call; if it has
+ * sized delete calls delete. Whether it has, the first call of one of them finds out; if it has
  * not, each does from then on by itself what its default would come to, and is seen to be what it
  * is by those who watch. (Read without an order, as an atomic load would be an instruction more: a
  * word in one piece, and whoever comes first writes the same.) A delete looks into the thread's
- * cache first, by a mask that is 0 until one of them has found out. */
+ * cache first, by a mask that is 0 until a delete has found out; new[] jumps to where it goes on. */
+static bool derived_are_ours;
+
+static void *new_array_ours(size_t size) {
+    return allocate_or(size, new_array_medium, new_array_slow);
+}
+
+static allocate_fallback _Znam_other;
+static allocate_fallback *new_array_chosen = _Znam_other;
+
 static bool are_replaced(void);
 
-#define CHOICE(type, name, parameters, arguments, by_default, ...)     \
-    static type name##_ours parameters {                               \
-        __VA_ARGS__;                                                   \
-    }                                                                  \
-    static PRIM_COLD type name##_default parameters {                  \
-        by_default;                                                    \
-    }                                                                  \
-    static type name##_first parameters;                               \
-    static type(*name##_chosen) parameters = name##_first;             \
-    static PRIM_COLD type name##_first parameters {                    \
-        name##_chosen = are_replaced() ? name##_default : name##_ours; \
-        return name##_chosen arguments;                                \
+static PRIM_COLD bool are_found_ours(void) {
+    static bool are_theirs;
+    are_theirs = are_theirs || are_replaced();
+    if (!are_theirs) {
+        new_array_chosen = new_array_ours;
+        derived_are_ours = true;
     }
-#define DERIVED(type, name, parameters, arguments, by_default, ...)    \
-    CHOICE(type, name, parameters, arguments, by_default, __VA_ARGS__) \
-    OPERATOR(type, name, parameters, return name##_chosen arguments)
+    return derived_are_ours;
+}
 
-DERIVED(void *, _Znam, (size_t size), (size), return _Znwm(size),
-        return allocate_or(size, new_array_medium, new_array_slow))
+/* The other function is the call's while it is not known that the program has no operators. */
+#define DERIVED(type, name, parameters, arguments, by_default, ...) \
+    static type name##_entry parameters;                            \
+    static PRIM_NOINLINE type name##_other parameters {             \
+        if (are_found_ours()) {                                     \
+            return name##_entry arguments;                          \
+        }                                                           \
+        by_default;                                                 \
+    }                                                               \
+    OPERATOR(type, name, parameters, __VA_ARGS__)
+
+DERIVED(void *, _Znam, (size_t size), (size), return _Znwm(size), return new_array_chosen(size))
 DERIVED(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment), (size, alignment),
         return _ZnwmSt11align_val_t(size, alignment),
-        return new_any(size, alignment, CALL_NEW_ARRAY, CALLER))
+        return derived_are_ours ? new_any(size, alignment, CALL_NEW_ARRAY, CALLER)
+                                : _ZnamSt11align_val_t_other(size, alignment))
 
 /* The nothrow forms by default catch what the others throw, which C cannot: the C++ library's do.
  * In a static program there is none behind us, and what the program's operator throws goes on. */
@@ -216,13 +229,15 @@ typedef void *plain_nothrow(size_t size, const void *nothrow);
     DERIVED(void *, name, (size_t size, const void *nothrow), (size, nothrow),  \
             plain_nothrow *library = (plain_nothrow *)symbol(RTLD_NEXT, #name); \
             return library ? library(size, nothrow) : other(size),              \
-                   return allocate_or(size, slow, slow))
+                   return derived_are_ours ? allocate_or(size, slow, slow)      \
+                                           : name##_other(size, nothrow))
 #define ALIGNED_NOTHROW(name, other, call)                                               \
     DERIVED(void *, name, (size_t size, size_t alignment, const void *nothrow),          \
             (size, alignment, nothrow),                                                  \
             nothrow_operator *library = (nothrow_operator *)symbol(RTLD_NEXT, #name);    \
             return library ? library(size, alignment, nothrow) : other(size, alignment), \
-                   return nothrow_any(size, alignment, call, CALLER))
+                   return derived_are_ours ? nothrow_any(size, alignment, call, CALLER)  \
+                                           : name##_other(size, alignment, nothrow))
 PLAIN_NOTHROW(_ZnwmRKSt9nothrow_t, _Znwm, nothrow_slow)
 PLAIN_NOTHROW(_ZnamRKSt9nothrow_t, _Znam, nothrow_array_slow)
 ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t, _ZnwmSt11align_val_t, CALL_NEW)
@@ -238,11 +253,13 @@ static PRIM_NOINLINE void derived_release(void *block, size_t stated_size, size_
 
 /* What delete knows besides the address, it need not say, for the address knows: it is for those
  * who watch. */
-#define DERIVED_DELETE(name, parameters, arguments, by_default, call, stated_size, alignment) \
-    CHOICE(void, name, parameters, arguments, by_default,                                     \
-           derived_release(block, stated_size, alignment, CALL_##call, CALLER))               \
-    OPERATOR(void, name, parameters,                                                          \
-             if (!release_masked_to_cache(block, address_map_later_mask)) name##_chosen arguments)
+#define DERIVED_DELETE(name, parameters, arguments, by_default, call, stated_size, alignment)      \
+    DERIVED(                                                                                       \
+        void, name, parameters, arguments, by_default,                                             \
+        if (!release_masked_to_cache(block, address_map_later_mask)) {                             \
+            derived_are_ours ? derived_release(block, stated_size, alignment, CALL_##call, CALLER) \
+                             : name##_other arguments;                                             \
+        })
 DERIVED_DELETE(_ZdaPv, (void *block), (block), _ZdlPv(block), DELETE_ARRAY, SIZE_NOT_STATED, 0)
 DERIVED_DELETE(_ZdlPvm, (void *block, size_t size), (block, size), _ZdlPv(block), DELETE, size, 0)
 DERIVED_DELETE(_ZdaPvm, (void *block, size_t size), (block, size), _ZdaPv(block), DELETE_ARRAY,
