@@ -68,8 +68,7 @@ PRIM_EXPORT int prim_option_get_text(const char *name, char *text, size_t size) 
 }
 
 static int set(const struct option_row *row, uint64_t value) {
-    bool is_final =
-        option_now(confined) > value && row->offset == offsetof(struct options, confined);
+    bool is_final = option_now(confined) > value && row->index == OPTION_INDEX_confined;
     if (row->when != WHEN_ANY_TIME || is_final) {
         return fail(EPERM);
     }

@@ -110,7 +110,7 @@ static void print_source(struct print *out, const struct option_row *row) {
         print_text(out, "default");
         break;
     case SOURCE_GLIBC_VARIABLE:
-        print_text(out, glibc_knobs_variable((unsigned)(row - option_rows)));
+        print_text(out, glibc_knobs_variable(row->index));
         break;
     case SOURCE_GLIBC_TUNABLES:
         print_text(out, "GLIBC_TUNABLES");

@@ -28,14 +28,9 @@ static const struct row_texts row_texts = {
 };
 
 const struct option_row option_rows[OPTION_COUNT] = {
-#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) \
-    {initial,                                                               \
-     minimum,                                                               \
-     maximum,                                                               \
-     offsetof(struct row_texts, name),                                      \
-     offsetof(struct options, name),                                        \
-     TYPE_##type,                                                           \
-     WHEN_##when},
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence)                   \
+    {initial,     maximum,    minimum, offsetof(struct row_texts, name), OPTION_INDEX_##name, \
+     TYPE_##type, WHEN_##when},
 #include "settings/options.def"
 #undef OPTION
 };
@@ -110,7 +105,7 @@ const struct option_row *option_row_nearest(const char *name, size_t length) {
 }
 
 static bool take_over(const struct option_row *row, enum option_source source) {
-    _Atomic uint8_t *before = &option_sources[row - option_rows];
+    _Atomic uint8_t *before = &option_sources[row->index];
     if (load_relaxed(before) > source && source < SOURCE_MALLOPT) {
         return false;
     }
@@ -118,8 +113,11 @@ static bool take_over(const struct option_row *row, enum option_source source) {
     return true;
 }
 
+/* The options have a word each, in the order of the rows. */
+_Static_assert(sizeof options == OPTION_COUNT * sizeof(uint64_t), "a word for each row");
+
 static void *place_of(const struct option_row *row) {
-    return (char *)&options + row->offset;
+    return (uint64_t *)&options + row->index;
 }
 
 void option_set(const struct option_row *row, uint64_t value, enum option_source source) {

@@ -22,12 +22,12 @@ enum option_when { WHEN_START, WHEN_ANY_TIME };
  * its pages stay shared and untouched until somebody sets an option. */
 struct option_row {
     uint64_t initial;
-    uint64_t minimum;
     uint64_t maximum;
-    uint16_t texts;  /* where the name lies; unit and sentence follow it, each terminated */
-    uint16_t offset; /* of the value in struct options */
-    uint8_t type;    /* enum option_type */
-    uint8_t when;    /* enum option_when */
+    uint32_t minimum;
+    uint16_t texts;   /* where the name lies; unit and sentence follow it, each terminated */
+    uint8_t index;    /* enum option_index */
+    uint8_t type : 4; /* enum option_type */
+    uint8_t when : 4; /* enum option_when */
 };
 
 enum { OPTION_NAME_SIZE = 16 };   /* of the longest name, terminated */
@@ -74,6 +74,6 @@ void option_set_text(const struct option_row *row, const char *text, size_t leng
 uint64_t option_value(const struct option_row *row); /* of a TEXT: its address */
 
 PRIM_INLINE enum option_source option_source(const struct option_row *row) {
-    return (enum option_source)load_relaxed(&option_sources[row - option_rows]);
+    return (enum option_source)load_relaxed(&option_sources[row->index]);
 }
 #endif
