@@ -11,26 +11,52 @@ enum knob_type { TYPE_SIZE_T, TYPE_INT_32 };
 
 enum knob_action { ACTION_SETS, ACTION_HUGETLB, ACTION_CHECK, ACTION_NOTHING };
 
-/* One row of the table, without pointers, as in option_table.h. */
+/* All texts in one piece, as in option_table.c. */
+struct knob_texts {
+#define KNOB(name, environment, parameter, number, type, minimum, maximum, action, option, \
+             sentence)                                                                     \
+    char name[sizeof #name + sizeof environment];
+#include "settings/glibc_knobs.def"
+#undef KNOB
+};
+
+static const struct knob_texts knob_texts = {
+#define KNOB(name, environment, parameter, number, type, minimum, maximum, action, option, \
+             sentence)                                                                     \
+    .name = #name "\0" environment,
+#include "settings/glibc_knobs.def"
+#undef KNOB
+};
+
 struct knob {
-    char name[24];
-    char environment[24];
-    int8_t parameter; /* mallopt's; 0: none */
-    uint8_t type;     /* enum knob_type */
-    uint8_t action;   /* enum knob_action */
-    uint8_t option;   /* enum option_index */
-    uint64_t minimum;
     uint64_t maximum;
+    uint16_t texts;     /* where the name lies; the environment's follows it, each terminated */
+    int8_t parameter;   /* mallopt's; 0: none */
+    uint8_t type : 4;   /* enum knob_type */
+    uint8_t action : 4; /* enum knob_action */
+    uint8_t option;     /* enum option_index */
+    uint8_t minimum;
 };
 
 static const struct knob knobs[] = {
 #define KNOB(name, environment, parameter, number, type, minimum, maximum, action, option, \
              sentence)                                                                     \
-    {#name,           environment,           number,  TYPE_##type,                         \
-     ACTION_##action, OPTION_INDEX_##option, minimum, maximum},
+    {maximum,         offsetof(struct knob_texts, name),                                   \
+     number,          TYPE_##type,                                                         \
+     ACTION_##action, OPTION_INDEX_##option,                                               \
+     minimum},
 #include "settings/glibc_knobs.def"
 #undef KNOB
 };
+
+static const char *name_of(const struct knob *knob) {
+    return (const char *)&knob_texts + knob->texts;
+}
+
+/* "" where there is none. */
+static const char *variable_of(const struct knob *knob) {
+    return name_of(knob) + strlen(name_of(knob)) + 1;
+}
 
 static const char tunable_prefix[] = "glibc.malloc.";
 
@@ -106,42 +132,42 @@ static void read_value(const struct knob *knob, const char *text, size_t length,
     } else if (options.verbose) {
         bool is_tunable = source == SOURCE_GLIBC_TUNABLES;
         report_wrong_knob(is_tunable ? tunable_prefix : "",
-                          is_tunable ? knob->name : knob->environment, text, length);
+                          is_tunable ? name_of(knob) : variable_of(knob), text, length);
     }
+}
+
+/* What stands behind "NAME=" if that is how the text begins, else NULL. */
+static const char *value_in(const char *text, const char *name) {
+    size_t length = strlen(name);
+    bool is_named = length && strncmp(text, name, length) == 0 && text[length] == '=';
+    return is_named ? text + length + 1 : NULL;
 }
 
 /* GLIBC_TUNABLES=glibc.malloc.name=value:glibc.other.name=value */
 static void read_tunables(const char *list) {
     enum { PREFIX_LENGTH = sizeof tunable_prefix - 1 };
     while (*list) {
-        size_t length = strcspn(list, ":");
-        size_t name_length = strcspn(list, "=");
-        if (name_length < length && strncmp(list, tunable_prefix, PREFIX_LENGTH) == 0) {
-            for (size_t i = 0; i < GLIBC_KNOB_COUNT; i++) {
-                if (name_length - PREFIX_LENGTH == strlen(knobs[i].name) &&
-                    memcmp(list + PREFIX_LENGTH, knobs[i].name, strlen(knobs[i].name)) == 0) {
-                    read_value(&knobs[i], list + name_length + 1, length - name_length - 1,
-                               SOURCE_GLIBC_TUNABLES);
-                }
+        const char *end = list + strcspn(list, ":");
+        bool is_ours = strncmp(list, tunable_prefix, PREFIX_LENGTH) == 0;
+        for (size_t i = 0; is_ours && i < GLIBC_KNOB_COUNT; i++) {
+            const char *value = value_in(list + PREFIX_LENGTH, name_of(&knobs[i]));
+            if (value) {
+                read_value(&knobs[i], value, (size_t)(end - value), SOURCE_GLIBC_TUNABLES);
             }
         }
-        list += length + (list[length] == ':');
+        list = end + (*end == ':');
     }
 }
 
 void glibc_knobs_note(struct glibc_settings *settings, const char *variable) {
-    static const char tunables[] = "GLIBC_TUNABLES=";
-    if (variable[0] == 'G' && strncmp(variable, tunables, sizeof tunables - 1) == 0) {
-        settings->tunables = variable + sizeof tunables - 1;
+    const char *tunables = value_in(variable, "GLIBC_TUNABLES");
+    if (tunables) {
+        settings->tunables = tunables;
     }
-    if (variable[0] != 'M' || strncmp(variable, "MALLOC_", 7) != 0) {
-        return;
-    }
-    for (size_t i = 0; i < GLIBC_KNOB_COUNT; i++) {
-        size_t length = strlen(knobs[i].environment);
-        if (length && strncmp(variable, knobs[i].environment, length) == 0 &&
-            variable[length] == '=') {
-            settings->values[i] = variable + length + 1;
+    for (size_t i = 0; variable[0] == 'M' && i < GLIBC_KNOB_COUNT; i++) {
+        const char *value = value_in(variable, variable_of(&knobs[i]));
+        if (value) {
+            settings->values[i] = value;
         }
     }
 }
@@ -161,7 +187,7 @@ void glibc_knobs_apply(const struct glibc_settings *settings) {
 const char *glibc_knobs_variable(unsigned option_index) {
     for (size_t i = 0; i < GLIBC_KNOB_COUNT; i++) {
         if (knobs[i].option == option_index) {
-            return knobs[i].environment;
+            return variable_of(&knobs[i]);
         }
     }
     return "";
