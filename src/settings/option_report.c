@@ -12,8 +12,8 @@ enum { LINE_SIZE = 320, WORD_MAX = 64, COLUMN_VALUE = 18, COLUMN_RANGE = 29, COL
 
 /* A line that is written in one piece. */
 struct line {
-    char text[LINE_SIZE];
     struct print out;
+    char text[LINE_SIZE];
 };
 
 static void line_begin(struct line *line, const char *start) {

@@ -23,6 +23,11 @@ PRIM_COLD void report_end_line(struct report *report) {
     }
 }
 
+PRIM_COLD void report_print_line(struct report *report, const char *text) {
+    print_text(&report->out, text);
+    report_end_line(report);
+}
+
 PRIM_COLD bool report_is_used(const struct class_snapshot *class) {
     return class->slabs || class->live_blocks || class->allocations;
 }

@@ -14,13 +14,13 @@ enum { REPORT_PIECE = 4096, REPORT_LINE_MAX = 1024 };
 typedef void report_output(const char *text, size_t length, void *context);
 
 struct report {
-    struct snapshot all;
-    struct class_snapshot classes[SNAPSHOT_CLASS_COUNT];
-    struct heap_rows heaps;
-    bool is_full; /* options.stats: calls were counted */
+    struct print out; /* into the piece */
     report_output *output;
     void *context;
-    struct print out;
+    bool is_full; /* options.stats: calls were counted */
+    struct heap_rows heaps;
+    struct snapshot all;
+    struct class_snapshot classes[SNAPSHOT_CLASS_COUNT];
     char piece[REPORT_PIECE];
 };
 
@@ -30,8 +30,10 @@ bool report_write(enum report_form form, report_output *output, void *context);
 /* Writes one heap's row for a person; false when there is no memory for that. */
 bool report_write_heap(const struct heap_row *row, report_output *output, void *context);
 
-/* For the forms: to be called after each line, which has at most REPORT_LINE_MAX bytes. */
+/* For the forms: to be called after each line, which has at most REPORT_LINE_MAX bytes; or with the
+ * last of its text. */
 void report_end_line(struct report *report);
+void report_print_line(struct report *report, const char *text);
 
 void report_as_text(struct report *report);
 void report_as_json(struct report *report);

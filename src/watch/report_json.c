@@ -14,8 +14,7 @@ static void print_class(struct report *report, const struct class_snapshot *clas
                      i + 1 == CLASS_FIGURE_COUNT);
     }
     bool is_last = class == &report->classes[SNAPSHOT_CLASS_COUNT - 1];
-    print_text(&report->out, is_last ? "}" : "},");
-    report_end_line(report);
+    report_print_line(report, is_last ? "}" : "},");
 }
 
 static void print_heap(struct report *report, const struct heap_row *row) {
@@ -31,40 +30,35 @@ static void print_heap(struct report *report, const struct heap_row *row) {
     report_end_line(report);
 }
 
-static void print_line(struct report *report, const char *text) {
-    print_text(&report->out, text);
-    report_end_line(report);
-}
-
 PRIM_COLD void report_as_json(struct report *report) {
     struct print *out = &report->out;
-    print_line(report, "{\n  \"schema\": \"primalloc-stats-2\",\n"
-                       "  \"version\": \"" PRIM_VERSION_STRING "\",");
+    report_print_line(report, "{\n  \"schema\": \"primalloc-stats-2\",\n"
+                              "  \"version\": \"" PRIM_VERSION_STRING "\",");
     print_text(out, "  ");
     print_member(out, "pid", process_id(), false);
     print_text(out, "\"program\": \"");
     report_print_name(out, process_program_name());
-    print_line(report, "\",");
+    report_print_line(report, "\",");
     print_text(out, "  \"calls_counted\": ");
-    print_line(report, report->is_full ? "true," : "false,");
+    report_print_line(report, report->is_full ? "true," : "false,");
     print_text(out, "  \"verdict\": ");
     print_text(out, report->is_full ? "\"" : "");
     print_text(out, report->is_full ? report_verdict(report->all.allocations, report->all.frees)
                                     : "null");
-    print_line(report, report->is_full ? "\"," : ",");
-    print_line(report, "  \"figures\": {");
+    report_print_line(report, report->is_full ? "\"," : ",");
+    report_print_line(report, "  \"figures\": {");
     for (unsigned i = 0; i < FIGURE_COUNT; i++) {
         print_text(out, "    ");
         print_member(out, figure_at(i).name, report_values(&report->all)[i], true);
-        print_line(report, i + 1 < FIGURE_COUNT ? "," : "");
+        report_print_line(report, i + 1 < FIGURE_COUNT ? "," : "");
     }
-    print_line(report, "  },\n  \"classes\": [");
+    report_print_line(report, "  },\n  \"classes\": [");
     for (unsigned i = 0; i < SNAPSHOT_CLASS_COUNT; i++) {
         print_class(report, &report->classes[i]);
     }
-    print_line(report, "  ],\n  \"heaps\": [");
+    report_print_line(report, "  ],\n  \"heaps\": [");
     for (size_t i = 0; i < report->heaps.row_count; i++) {
         print_heap(report, &report->heaps.rows[i]);
     }
-    print_line(report, "  ]\n}");
+    report_print_line(report, "  ]\n}");
 }

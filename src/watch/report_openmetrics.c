@@ -129,6 +129,5 @@ PRIM_COLD void report_as_openmetrics(struct report *report) {
     }
     print_classes(report);
     print_heaps(report);
-    print_text(&report->out, "# EOF");
-    report_end_line(report);
+    report_print_line(report, "# EOF");
 }

@@ -57,13 +57,11 @@ static void print_figure(struct report *report, const struct figure *figure, uin
         print_readable(out, start, COLUMN_READABLE, value);
     }
     print_aligned(out, start, COLUMN_SENTENCE, "", 0);
-    print_text(out, figure->sentence);
-    report_end_line(report);
+    report_print_line(report, figure->sentence);
 }
 
 static void print_group(struct report *report, enum figure_group group, const char *title) {
-    print_text(&report->out, title);
-    report_end_line(report);
+    report_print_line(report, title);
     for (unsigned i = 0; i < FIGURE_COUNT; i++) {
         struct figure figure = figure_at(i);
         if (figure.group == group) {
@@ -115,8 +113,7 @@ static void print_class_head(struct report *report) {
                           strlen(columns[i].title));
         }
     }
-    print_text(&report->out, report->is_full ? "  verdict" : "");
-    report_end_line(report);
+    report_print_line(report, report->is_full ? "  verdict" : "");
 }
 
 static void print_class(struct report *report, const struct class_snapshot *class) {
@@ -181,8 +178,7 @@ PRIM_COLD void report_heaps_as_text(struct report *report) {
         print_aligned(&report->out, start, NAME_WIDTH + (i + 1) * COLUMN_WIDTH, title,
                       strlen(title));
     }
-    print_text(&report->out, "  verdict");
-    report_end_line(report);
+    report_print_line(report, "  verdict");
     for (size_t i = 0; i < report->heaps.row_count; i++) {
         print_heap(report, &report->heaps.rows[i]);
     }
@@ -209,8 +205,7 @@ static void print_process(struct report *report) {
     print_size(out, " (peak ", all->rss_peak_bytes);
     print_size(out, "), commit ", all->held_bytes);
     print_size(out, " (peak ", all->held_peak_bytes);
-    print_text(out, ")");
-    report_end_line(report);
+    report_print_line(report, ")");
 }
 
 static void print_verdict(struct report *report) {
@@ -233,8 +228,7 @@ PRIM_COLD void report_as_text(struct report *report) {
     if (report->is_full) {
         print_group(report, GROUP_CALL, "calls:");
     }
-    print_text(&report->out, "by class:");
-    report_end_line(report);
+    report_print_line(report, "by class:");
     print_class_head(report);
     for (unsigned i = 0; i < SNAPSHOT_CLASS_COUNT; i++) {
         if (report_is_used(&report->classes[i])) {

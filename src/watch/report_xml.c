@@ -5,11 +5,6 @@ static void print_attribute(struct print *out, const char *name, uint64_t value)
     print_format(out, " %s=\"%lu\"", name, value);
 }
 
-static void print_line(struct report *report, const char *text) {
-    print_text(&report->out, text);
-    report_end_line(report);
-}
-
 static void print_class(struct report *report, const struct class_snapshot *class) {
     print_text(&report->out, "<class");
     for (unsigned i = 0; i < CLASS_FIGURE_COUNT; i++) {
@@ -18,7 +13,7 @@ static void print_class(struct report *report, const struct class_snapshot *clas
                             report_class_values(class)[i]);
         }
     }
-    print_line(report, "/>");
+    report_print_line(report, "/>");
 }
 
 static void print_heap(struct report *report, const struct heap_row *row) {
@@ -29,7 +24,7 @@ static void print_heap(struct report *report, const struct heap_row *row) {
     for (unsigned i = 0; i < HEAP_FIGURE_COUNT; i++) {
         print_attribute(out, figure_at(HEAP_FIGURES + i).name, report_heap_values(row)[i]);
     }
-    print_line(report, "/>");
+    report_print_line(report, "/>");
 }
 
 /* What tools that know glibc's look for. No address space goes back. */
@@ -43,7 +38,7 @@ static void print_system(struct report *report) {
 }
 
 PRIM_COLD void report_as_xml(struct report *report) {
-    print_line(report, "<malloc version=\"primalloc-1\">");
+    report_print_line(report, "<malloc version=\"primalloc-1\">");
     for (unsigned i = 0; i < FIGURE_COUNT; i++) {
         if (report->is_full || figure_at(i).group != GROUP_CALL) {
             print_format(&report->out, "<figure name=\"%s\" value=\"%lu\"/>", figure_at(i).name,
@@ -51,17 +46,17 @@ PRIM_COLD void report_as_xml(struct report *report) {
             report_end_line(report);
         }
     }
-    print_line(report, "<classes>");
+    report_print_line(report, "<classes>");
     for (unsigned i = 0; i < SNAPSHOT_CLASS_COUNT; i++) {
         if (report_is_used(&report->classes[i])) {
             print_class(report, &report->classes[i]);
         }
     }
-    print_line(report, "</classes>\n<heaps>");
+    report_print_line(report, "</classes>\n<heaps>");
     for (size_t i = 0; i < report->heaps.row_count; i++) {
         print_heap(report, &report->heaps.rows[i]);
     }
-    print_line(report, "</heaps>");
+    report_print_line(report, "</heaps>");
     print_system(report);
-    print_line(report, "</malloc>");
+    report_print_line(report, "</malloc>");
 }
