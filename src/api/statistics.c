@@ -59,8 +59,7 @@ PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
 PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t count, size_t size) {
     struct snapshot snapshot;
     size_t all_size = SNAPSHOT_CLASS_COUNT * sizeof(struct class_snapshot);
-    size_t mapped_size = bits_round_up(all_size, memory_page_size());
-    struct class_snapshot *all = thread_cache_is_inside() ? NULL : memory_map(mapped_size);
+    struct class_snapshot *all = thread_cache_is_inside() ? NULL : memory_map(all_size);
     if (!all) {
         return 0;
     }
@@ -69,7 +68,7 @@ PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t c
     for (size_t i = 0; i < count && i < SNAPSHOT_CLASS_COUNT; i++) {
         copy((char *)classes + i * size, size, &all[i], sizeof all[i]);
     }
-    memory_unmap(all, mapped_size);
+    memory_unmap(all, all_size);
     return SNAPSHOT_CLASS_COUNT;
 }
 

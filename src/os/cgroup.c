@@ -301,7 +301,7 @@ static void read_mounts(struct look *look, bool any) {
 }
 
 static struct look *look_begin(void) {
-    struct look *look = memory_map(bits_round_up(sizeof *look, memory_page_size()));
+    struct look *look = memory_map(sizeof *look);
     if (look) {
         look->hard = look->soft = look->processors = CGROUP_UNLIMITED;
     }
@@ -323,7 +323,7 @@ static void look_at(struct look *look, const char *root, const char *controller,
 }
 
 static void look_end(struct look *look) {
-    memory_unmap(look, bits_round_up(sizeof *look, memory_page_size()));
+    memory_unmap(look, sizeof *look);
 }
 
 struct cgroup_memory cgroup_memory_limits(const char *root) {

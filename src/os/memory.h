@@ -1,6 +1,7 @@
 /* memory.h - address space and physical pages; the only file that maps memory.
  *
- * All sizes and addresses are bytes and multiples of memory_page_size() unless said otherwise.
+ * All sizes and addresses are bytes and multiples of memory_page_size() unless said otherwise. What
+ * is mapped wherever there is room, and unmapped whole, may have any size: the kernel rounds it up.
  * Every function keeps errno and reports failure by its result alone. */
 #ifndef PRIM_OS_MEMORY_H
 #define PRIM_OS_MEMORY_H

@@ -1,7 +1,6 @@
 /* check_table.c - see check_table.h. */
 #include "watch/check_table.h"
 
-#include "base/bits.h"
 #include "os/memory.h"
 #include "pages/metadata.h"
 
@@ -23,7 +22,7 @@ static struct check_record **bucket_of(uintptr_t block) {
 }
 
 static size_t bytes_of(size_t bucket_count) {
-    return bits_round_up(bucket_count * sizeof(struct check_record *), memory_page_size());
+    return bucket_count * sizeof(struct check_record *);
 }
 
 /* Twice the buckets; the old ones do where there is no memory. */

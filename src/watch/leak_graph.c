@@ -13,7 +13,7 @@
 enum { NONE = UINT32_MAX, WORD = sizeof(uintptr_t), PAGE_LEAST = 4096 };
 
 static size_t graph_bytes(size_t capacity) {
-    return bits_round_up((capacity + 1) * sizeof(struct leak_block), memory_page_size());
+    return (capacity + 1) * sizeof(struct leak_block);
 }
 
 static void sift_down(struct leak_block *blocks, size_t root, size_t count) {

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/bits.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include "os/symbol_file.h"
@@ -15,7 +14,7 @@ enum { SITES_SHOWN = 50, FRAMES_SHOWN = 24, LINE_SIZE = 2048 };
 enum { LEAKED, LEAKED_BYTES, HELD, HELD_BYTES, INDIRECT, INDIRECT_BYTES };
 
 static size_t report_bytes(size_t capacity) {
-    return bits_round_up((capacity + 1) * sizeof(struct leak_site), memory_page_size());
+    return (capacity + 1) * sizeof(struct leak_site);
 }
 
 static void count(struct leak_sum *sum, const struct leak_block *block) {

@@ -1,7 +1,6 @@
 /* live_table.c - see live_table.h. */
 #include "watch/live_table.h"
 
-#include "base/bits.h"
 #include "os/memory.h"
 
 enum { CAPACITY_FIRST = 1024 };
@@ -11,7 +10,7 @@ static size_t home(uintptr_t address, size_t capacity) {
 }
 
 static size_t table_bytes(size_t capacity) {
-    return bits_round_up(capacity * sizeof(struct live_block), memory_page_size());
+    return capacity * sizeof(struct live_block);
 }
 
 /* Where the address is, or the empty place where it would be. */

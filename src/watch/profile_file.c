@@ -57,10 +57,6 @@ enum {
     PATH_SIZE = sizeof(((struct profile_file *)0)->path)
 };
 
-static size_t writer_size(void) {
-    return bits_round_up(sizeof(struct profile_file), memory_page_size());
-}
-
 static const char *text_at(const char *texts, unsigned index) {
     while (index--) {
         texts += strlen(texts) + 1;
@@ -115,9 +111,9 @@ static void write_number(struct profile_file *out, enum field field, uint64_t va
 }
 
 PRIM_COLD struct profile_file *profile_file_open(const char *path) {
-    struct profile_file *out = memory_map(writer_size());
+    struct profile_file *out = memory_map(sizeof *out);
     if (out && !output_file_open(&out->file, path)) {
-        memory_unmap(out, writer_size());
+        memory_unmap(out, sizeof *out);
         return NULL;
     }
     if (out) {
@@ -343,6 +339,6 @@ PRIM_COLD bool profile_file_close(struct profile_file *out) {
     out->file.has_failed |= out->is_out_of_memory;
     bool is_done = output_file_close(&out->file);
     live_table_empty(&out->locations);
-    memory_unmap(out, writer_size());
+    memory_unmap(out, sizeof *out);
     return is_done;
 }

@@ -1,7 +1,6 @@
 /* profile_text.c - see profile_text.h; docs/profile-format.md describes the form. */
 #include "watch/profile_text.h"
 
-#include "base/bits.h"
 #include "base/print.h"
 #include "os/memory.h"
 #include "os/output_file.h"
@@ -66,8 +65,7 @@ static void copy_maps(struct writer *out) {
 }
 
 PRIM_COLD bool profile_text_write(const struct heap_profile *profile, const char *path) {
-    size_t size = bits_round_up(sizeof(struct writer), memory_page_size());
-    struct writer *out = memory_map(size);
+    struct writer *out = memory_map(sizeof *out);
     bool is_done = false;
     if (out && output_file_open(&out->file, path)) {
         out->line = print_to(out->text, LINE_SIZE);
@@ -82,7 +80,7 @@ PRIM_COLD bool profile_text_write(const struct heap_profile *profile, const char
         is_done = output_file_close(&out->file);
     }
     if (out) {
-        memory_unmap(out, size);
+        memory_unmap(out, sizeof *out);
     }
     return is_done;
 }

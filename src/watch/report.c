@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/bits.h"
 #include "objects/heap.h"
 #include "objects/thread_cache.h"
 #include "os/memory.h"
@@ -48,12 +47,8 @@ PRIM_COLD void report_print_name(struct print *out, const char *name) {
     }
 }
 
-static size_t mapped_size(size_t size) {
-    return bits_round_up(size, memory_page_size());
-}
-
 static struct report *begin(report_output *output, void *context) {
-    struct report *report = memory_map(mapped_size(sizeof *report));
+    struct report *report = memory_map(sizeof *report);
     if (report) {
         report->is_full = options.stats;
         report->output = output;
@@ -65,7 +60,7 @@ static struct report *begin(report_output *output, void *context) {
 
 static void end(struct report *report) {
     flush(report);
-    memory_unmap(report, mapped_size(sizeof *report));
+    memory_unmap(report, sizeof *report);
 }
 
 PRIM_COLD bool report_write(enum report_form form, report_output *output, void *context) {
@@ -83,7 +78,7 @@ PRIM_COLD bool report_write(enum report_form form, report_output *output, void *
     heap_ensure();
     struct heap_rows *heaps = &report->heaps;
     heaps->room = heap_rows_count() + NEW_HEAPS;
-    size_t rows_size = mapped_size(heaps->room * sizeof *heaps->rows);
+    size_t rows_size = heaps->room * sizeof *heaps->rows;
     heaps->rows = memory_map(rows_size);
     if (heaps->rows) {
         snapshot_take_all(&report->all, report->classes, heaps);

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/bits.h"
 #include "os/memory.h"
 #include "pages/metadata.h"
 
@@ -20,7 +19,7 @@ static uint64_t hash_of(const uint64_t *frames, unsigned count, uint64_t seed) {
 }
 
 static size_t table_bytes(size_t bucket_count) {
-    return bits_round_up(bucket_count * sizeof(struct site *), memory_page_size());
+    return bucket_count * sizeof(struct site *);
 }
 
 /* False without memory: then the chains grow, or there is no table yet. */
