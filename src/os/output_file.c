@@ -29,9 +29,7 @@ static bool make_in_place(struct output_file *file) {
 static bool make_beside(struct output_file *file, size_t length) {
     struct print out = {file->temporary, OUTPUT_PATH_SIZE - 1, length};
     memcpy(file->temporary, file->path, length);
-    print_text(&out, ".");
-    print_decimal(&out, process_id());
-    print_text(&out, ".part");
+    print_format(&out, ".%u.part", process_id());
     file->temporary[out.length] = '\0';
     syscall(SYS_unlinkat, AT_FDCWD, file->temporary, 0); /* of a process that was killed */
     return make(file, file->temporary, O_EXCL);

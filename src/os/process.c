@@ -65,8 +65,7 @@ size_t process_program(char *path, size_t size) {
     if (process_is_loader(path) && told) {
         struct print out = print_to(path, size);
         out.length = *told == '/' ? 0 : process_link(PROCESS_DIRECTORY, path, size);
-        print_text(&out, out.length ? "/" : "");
-        print_text(&out, told);
+        print_format(&out, out.length ? "/%s" : "%s", told);
         length = out.length;
     }
     return length;
@@ -91,10 +90,7 @@ void process_write_error(const char *text, size_t length) {
 PRIM_COLD void process_complain(const char *what, const char *path) {
     char line[1200];
     struct print out = print_to(line, sizeof line);
-    print_text(&out, "primalloc: ");
-    print_text(&out, what);
-    print_text(&out, path);
-    print_text(&out, "\n");
+    print_format(&out, "primalloc: %s%s\n", what, path);
     process_write_error(line, out.length);
 }
 

@@ -65,11 +65,9 @@ static void report_pool(bool done, size_t size) {
     store_relaxed(&is_reported[done], true);
     char line[192];
     struct print out = print_to(line, sizeof line);
-    print_text(&out, "primalloc: large_os_pages: ");
-    print_decimal(&out, size >> 20);
-    print_text(&out, done
-                         ? " MiB of the heap are huge pages of the system's pool\n"
-                         : " MiB are not free (vm.nr_hugepages): it goes on with ordinary pages\n");
+    print_format(&out, "primalloc: large_os_pages: %lu MiB %s\n", size >> 20,
+                 done ? "of the heap are huge pages of the system's pool"
+                      : "are not free (vm.nr_hugepages): it goes on with ordinary pages");
     process_write_error(line, out.length);
 }
 

@@ -35,8 +35,7 @@ static const char *sentence_of(enum check_fault fault) {
 
 static void print_label(struct print *out, const char *label) {
     size_t start = out->length;
-    print_text(out, "  ");
-    print_text(out, label);
+    print_format(out, "  %s", label);
     print_padding(out, start + LABEL_COLUMN);
 }
 

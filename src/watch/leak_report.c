@@ -192,9 +192,7 @@ PRIM_COLD void leak_report_print(const struct leak_report *report, bool with_sit
 
 static void write_sum(struct profile_file *out, enum profile_fact fact,
                       const struct leak_sum *sum) {
-    struct print *line = profile_fact_begin(out, fact);
-    print_format(line, "%lu %lu", sum->objects, sum->bytes);
-    profile_fact_end(out);
+    print_format(profile_fact(out, fact), "%lu %lu", sum->objects, sum->bytes);
 }
 
 PRIM_COLD bool leak_report_write(const struct leak_report *report, const char *path) {
@@ -214,8 +212,7 @@ PRIM_COLD bool leak_report_write(const struct leak_report *report, const char *p
                                                                       ? STRING_INNER
                                                                       : STRING_LOST});
     }
-    print_text(profile_fact_begin(out, FACT_format), "primalloc-leaks 1");
-    profile_fact_end(out);
+    print_text(profile_fact(out, FACT_format), "primalloc-leaks 1");
     profile_file_about(out);
     write_sum(out, FACT_reachable, &report->reachable);
     write_sum(out, FACT_ignored, &report->ignored);

@@ -71,8 +71,7 @@ static void name_file(char path[OUTPUT_PATH_SIZE], const char *given, bool is_sh
     struct print out = print_to(path, OUTPUT_PATH_SIZE - 1);
     print_path(&out, given, (size_t)(end - given));
     if (is_shared) {
-        print_text(&out, ".");
-        print_decimal(&out, process_id());
+        print_format(&out, ".%u", process_id());
     }
     if (number) {
         print_text(&out, ".");

@@ -222,15 +222,7 @@ PRIM_COLD void profile_file_sample(struct profile_file *out, const struct profil
     write_message(out, FIELD_profile_sample);
 }
 
-PRIM_COLD struct print *profile_fact_begin(struct profile_file *out, enum profile_fact fact) {
-    out->facts_used = out->facts.length;
-    print_text(&out->facts, text_at(fact_keys, fact));
-    print_text(&out->facts, " ");
-    out->fact_start = out->facts.length;
-    return &out->facts;
-}
-
-PRIM_COLD void profile_fact_end(struct profile_file *out) {
+static void end_fact(struct profile_file *out) {
     if (out->facts.length > out->fact_start) {
         print_bytes(&out->facts, "", 1);
     } else {
@@ -238,14 +230,17 @@ PRIM_COLD void profile_fact_end(struct profile_file *out) {
     }
 }
 
+PRIM_COLD struct print *profile_fact(struct profile_file *out, enum profile_fact fact) {
+    end_fact(out);
+    out->facts_used = out->facts.length;
+    print_format(&out->facts, "%s ", text_at(fact_keys, fact));
+    out->fact_start = out->facts.length;
+    return &out->facts;
+}
+
 PRIM_COLD void profile_file_about(struct profile_file *out) {
-    print_text(profile_fact_begin(out, FACT_library), PRIM_VERSION_STRING);
-    profile_fact_end(out);
-    struct print *line = profile_fact_begin(out, FACT_program);
-    print_decimal(line, process_id());
-    print_text(line, " ");
-    print_text(line, process_program_name());
-    profile_fact_end(out);
+    print_text(profile_fact(out, FACT_library), PRIM_VERSION_STRING);
+    print_format(profile_fact(out, FACT_program), "%u %s", process_id(), process_program_name());
 }
 
 static void write_mapping(struct profile_file *out, unsigned i, unsigned nth) {
@@ -317,6 +312,7 @@ static void write_strings(struct profile_file *out, unsigned modules) {
 }
 
 static void write_facts(struct profile_file *out, unsigned next_string) {
+    end_fact(out);
     for (size_t at = 0; at < out->facts.length;) {
         const char *fact = out->facts_text + at;
         size_t length = strnlen(fact, out->facts.length - at);

@@ -61,8 +61,8 @@ struct profile_file {
     unsigned thread_count;       /* labels known when the file was begun, */
     unsigned tag_count;          /* and tags that there may be */
     char path[4096];
-    struct print facts; /* each ended by a zero */
-    size_t facts_used;  /* before the last one, */
+    struct print facts; /* each ended by a zero, but for the last one; */
+    size_t facts_used;  /* those before that, */
     size_t fact_start;  /* and where the text of it begins */
     char facts_text[FACTS_SIZE];
     bool is_out_of_memory;
@@ -87,10 +87,9 @@ struct profile_sample {
 
 void profile_file_sample(struct profile_file *out, const struct profile_sample *sample);
 
-/* Begins a line of facts, to be continued in out->facts; profile_fact_end() ends it, and
- * takes it away if it has no text. */
-struct print *profile_fact_begin(struct profile_file *out, enum profile_fact fact);
-void profile_fact_end(struct profile_file *out);
+/* Begins a line of facts, to be continued in out->facts, and ends the one before, which is taken
+ * away if it has no text. */
+struct print *profile_fact(struct profile_file *out, enum profile_fact fact);
 
 /* The facts that every kind of profile has: library and program. */
 void profile_file_about(struct profile_file *out);

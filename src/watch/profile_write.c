@@ -51,18 +51,17 @@ static void print_triple(struct print *line, uint64_t first, double second, doub
 
 static void write_histogram(struct profile_file *out, enum profile_fact fact,
                             const struct histogram *histogram) {
-    struct print *line = profile_fact_begin(out, fact);
+    struct print *line = profile_fact(out, fact);
     for (unsigned i = 0; i < HISTOGRAM_SIZE; i++) {
         const struct site_sum *bucket = &histogram->buckets[i];
         if (rounded(bucket->objects) > 0) {
             print_triple(line, (uint64_t)1 << i, bucket->objects, bucket->bytes);
         }
     }
-    profile_fact_end(out);
 }
 
 static void write_history(struct profile_file *out, const struct heap_profile *profile) {
-    struct print *line = profile_fact_begin(out, FACT_timeline);
+    struct print *line = profile_fact(out, FACT_timeline);
     for (unsigned i = 0; i < profile->history.count; i++) {
         const struct history_point *point = &profile->history.points[i];
         print_triple(line, heap_profile_us(profile, point->ticks) / 1000, point->live.bytes,
@@ -72,37 +71,27 @@ static void write_history(struct profile_file *out, const struct heap_profile *p
         print_triple(line, heap_profile_us(profile, machine_ticks()) / 1000, profile->live.bytes,
                      profile->live.objects);
     }
-    profile_fact_end(out);
 }
 
 static void write_identity(struct profile_file *out, const struct profile_occasion *occasion) {
     static const char events[][8] = {"exit", "peak", "bytes", "seconds", "signal", "call"};
-    print_text(profile_fact_begin(out, FACT_format), "primalloc-heap 1");
-    profile_fact_end(out);
+    print_text(profile_fact(out, FACT_format), "primalloc-heap 1");
     profile_file_about(out);
-    struct print *line = profile_fact_begin(out, FACT_event);
-    print_decimal(line, occasion->number);
-    print_text(line, " ");
-    print_text(line, events[occasion->event]);
-    profile_fact_end(out);
+    print_format(profile_fact(out, FACT_event), "%u %s", occasion->number, events[occasion->event]);
 }
 
 static void write_facts(struct profile_file *out, const struct heap_profile *profile,
                         const struct profile_occasion *occasion) {
     write_identity(out, occasion);
-    print_decimal(profile_fact_begin(out, FACT_lost), profile->lost);
-    profile_fact_end(out);
-    struct print *line = profile_fact_begin(out, FACT_stretched);
+    print_decimal(profile_fact(out, FACT_lost), profile->lost);
+    struct print *line = profile_fact(out, FACT_stretched);
     if (profile->stretched) {
         print_triple(line, profile->samples, (double)profile->stretched,
                      (double)(1u << profile->stretch));
     }
-    profile_fact_end(out);
-    line = profile_fact_begin(out, FACT_peak);
     uint64_t peak_us = profile->peak_ticks ? heap_profile_us(profile, profile->peak_ticks) : 0;
-    print_format(line, "%lu %lu %lu", peak_us / 1000, (uint64_t)rounded(profile->peak.bytes),
-                 (uint64_t)rounded(profile->peak.objects));
-    profile_fact_end(out);
+    print_format(profile_fact(out, FACT_peak), "%lu %lu %lu", peak_us / 1000,
+                 (uint64_t)rounded(profile->peak.bytes), (uint64_t)rounded(profile->peak.objects));
     write_history(out, profile);
     write_histogram(out, FACT_live_sizes, &profile->live_sizes);
     write_histogram(out, FACT_alloc_sizes, &profile->allocated_sizes);
