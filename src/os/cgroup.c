@@ -35,9 +35,9 @@ struct look {
     uint64_t soft;
     uint64_t processors;
     void (*read_level)(struct look *look, bool is_lowest);
+    size_t path_length;               /* of path, without the name of a file */
     struct text_file lines;           /* of the file that is gone through */
     struct text_file limit;           /* the file that limits are read from */
-    size_t path_length;               /* of path, without the name of a file */
     char group[PATH_ROOM];            /* as /proc/self/cgroup has it */
     char path[PATH_ROOM + NAME_ROOM]; /* of the directory being read */
     char room[LINE_ROOM];             /* for a line of either; who reads limits needs no mount's */

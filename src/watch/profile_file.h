@@ -52,20 +52,20 @@ struct message {
 };
 
 struct profile_file {
-    struct output_file file;
-    struct gzip gzip;
     struct live_table locations; /* by marked frame; size is the number of the location */
-    struct message message;      /* what is being put together, */
-    struct message part;         /* and a part of it, */
-    struct message head;         /* and what stands before it */
     unsigned thread_count;       /* labels known when the file was begun, */
     unsigned tag_count;          /* and tags that there may be */
-    char path[4096];
+    bool is_out_of_memory;
     struct print facts; /* each ended by a zero, but for the last one; */
     size_t facts_used;  /* those before that, */
     size_t fact_start;  /* and where the text of it begins */
+    struct output_file file;
+    struct gzip gzip;
+    struct message message; /* what is being put together, */
+    struct message part;    /* and a part of it, */
+    struct message head;    /* and what stands before it */
+    char path[4096];
     char facts_text[FACTS_SIZE];
-    bool is_out_of_memory;
 };
 
 /* Maps the writer and opens the file; NULL if either cannot be. */

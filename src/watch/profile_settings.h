@@ -12,13 +12,13 @@ enum {
 };
 
 struct profile_settings {
-    char path[PROFILE_PATH_SIZE]; /* "": no files but those that are asked for by name */
     uint64_t rate;                /* mean bytes between samples; 1: every call */
     unsigned budget;              /* what sampling may take, in millionths of the time; 0: any */
     uint64_t bytes;               /* a file whenever so many more were allocated; 0: never */
     uint64_t seconds;             /* a file so often; 0: never */
     int signal;                   /* that brings a file; 0: none */
     bool peak;                    /* a file when less is in use than at a new peak */
+    char path[PROFILE_PATH_SIZE]; /* "": no files but those that are asked for by name */
 };
 
 /* Reads the text. If it is wrong, tells which part is (not terminated) and returns false. */

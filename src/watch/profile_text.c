@@ -10,9 +10,9 @@
 enum { LINE_SIZE = 4096 };
 
 struct writer {
+    struct print line; /* into the text */
     struct output_file file;
     struct text_file maps;
-    struct print line;
     char text[LINE_SIZE];
 };
 
