@@ -10,7 +10,7 @@
 
 # What lies near, all of it, or with its functions that the compiler knows to be cold.
 set(near api/life api/standard_c api/standard_hooks api/start_main api/watched
-    objects/bin objects/double_free objects/front_door objects/heap objects/maintenance
+    base/text objects/bin objects/double_free objects/front_door objects/heap objects/maintenance
     objects/reallocate objects/sampler objects/size_class objects/slab_purge objects/slab_transfer objects/slow_door
     objects/thread_sampler objects/threshold
     os/alone os/loader os/lock os/machine os/memory os/process os/text_file os/vdso

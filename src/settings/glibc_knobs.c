@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "settings/option_report.h"
 #include "settings/option_value.h"
 
@@ -55,7 +56,7 @@ static const char *name_of(const struct knob *knob) {
 
 /* "" where there is none. */
 static const char *variable_of(const struct knob *knob) {
-    return name_of(knob) + strlen(name_of(knob)) + 1;
+    return text_at(name_of(knob), 1);
 }
 
 static const char tunable_prefix[] = "glibc.malloc.";

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "settings/option_value.h"
 
 struct options options = {
@@ -48,20 +49,16 @@ static PRIM_FAR char
     texts[TEXTS_SIZE]; /* copies of the values of TEXT options, terminated, as they came */
 static size_t texts_used;
 
-static const char *next_text(const char *text) {
-    return text + strlen(text) + 1;
-}
-
 const char *option_name(const struct option_row *row) {
     return (const char *)&row_texts + row->texts;
 }
 
 const char *option_unit(const struct option_row *row) {
-    return next_text(option_name(row));
+    return text_at(option_name(row), 1);
 }
 
 const char *option_sentence(const struct option_row *row) {
-    return next_text(option_unit(row));
+    return text_at(option_name(row), 2);
 }
 
 const struct option_row *option_row_named(const char *name, size_t length) {

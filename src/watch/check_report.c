@@ -1,9 +1,8 @@
 /* check_report.c - see check.h: one screen about one fault, put together in one buffer and written
  * in one piece. */
-#include <string.h>
-
 #include "base/bits.h"
 #include "base/print.h"
+#include "base/text.h"
 #include "objects/block_bounds.h"
 #include "objects/size_class.h"
 #include "os/process.h"
@@ -13,10 +12,8 @@
 
 enum { SCREEN_SIZE = 20 << 10, LABEL_COLUMN = 14, PATH_MAX_SIZE = 512 };
 
-static const char call_names[CALL_COUNT][16] = {
-    "malloc",         "calloc", "realloc", "aligned_alloc", "operator new",
-    "operator new[]", "free",   "delete",  "delete[]",
-};
+static const char call_names[] = "malloc\0calloc\0realloc\0aligned_alloc\0operator new\0"
+                                 "operator new[]\0free\0delete\0delete[]";
 
 /* One behind the other; the first is that of no fault. */
 static const char sentences[] = "\0"
@@ -24,14 +21,6 @@ static const char sentences[] = "\0"
 #include "watch/faults.def"
 #undef FAULT
     ;
-
-static const char *sentence_of(enum check_fault fault) {
-    const char *sentence = sentences;
-    for (unsigned i = 0; i < (unsigned)fault; i++) {
-        sentence += strlen(sentence) + 1;
-    }
-    return sentence;
-}
 
 static void print_label(struct print *out, const char *label) {
     size_t start = out->length;
@@ -110,7 +99,7 @@ static void print_stated(struct print *out, const struct check_finding *finding)
 static void print_call(struct print *out, const char *label, const char *by, unsigned call,
                        const struct check_stack *stack) {
     print_label(out, label);
-    print_format(out, "%s%s\n", by, call_names[call]);
+    print_format(out, "%s%s\n", by, text_at(call_names, call));
     print_stack(out, stack);
 }
 
@@ -142,7 +131,7 @@ static void print_neighbour(struct print *out, const char *label, uintptr_t plac
         print_format(out, "%#lx, ", record->block);
         print_byte_count(out, record->size);
         print_format(out, ", %s, from %s\n", record->is_freed ? "free" : "in use",
-                     call_names[record->call]);
+                     text_at(call_names, record->call));
     }
 }
 
@@ -157,7 +146,7 @@ static void print_neighbours(struct print *out, const struct check_record *recor
 void check_report(const struct check_finding *finding, const char *occasion) {
     static PRIM_FAR char screen[SCREEN_SIZE]; /* (lock: CHECKS) */
     struct print out = print_to(screen, sizeof screen);
-    print_format(&out, "primalloc: %s\n", sentence_of(finding->fault));
+    print_format(&out, "primalloc: %s\n", text_at(sentences, finding->fault));
     print_label(&out, "process");
     print_format(&out, "%u (%s)\n", process_id(), process_program_name());
     print_pointer(&out, finding);

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/print.h"
+#include "base/text.h"
 #include "os/process.h"
 #include "watch/guarded.h"
 #include "watch/stack.h"
@@ -43,14 +44,12 @@ static void write_stack(const char *title, const struct guarded_stack *stack) {
 
 void guarded_report(enum guarded_fault fault, const char *verb, uintptr_t address,
                     const struct guarded_slot *slot, const struct guarded_stack *now) {
-    static const char names[GUARDED_FAULT_COUNT][34] = {
-        "overrun",     "underrun",     "use after free",
-        "double free", "invalid free", "changed bytes, found when freeing",
-    };
+    static const char names[] = "overrun\0underrun\0use after free\0double free\0invalid free\0"
+                                "changed bytes, found when freeing";
     char text[LINE_SIZE];
     struct print out = print_to(text, sizeof text - 1);
-    print_format(&out, "primalloc: %s in process %u: %s of %#lx", names[fault], process_id(), verb,
-                 address);
+    print_format(&out, "primalloc: %s in process %u: %s of %#lx", text_at(names, fault),
+                 process_id(), verb, address);
     if (slot && slot->block) {
         print_text(&out, ", ");
         print_place(&out, address, slot->block, slot->block + slot->size);

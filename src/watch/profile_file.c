@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "objects/tag.h"
 #include "os/machine.h"
 #include "os/memory.h"
@@ -56,13 +57,6 @@ enum {
     WIRE_BLOCK = 2,
     PATH_SIZE = sizeof(((struct profile_file *)0)->path)
 };
-
-static const char *text_at(const char *texts, unsigned index) {
-    while (index--) {
-        texts += strlen(texts) + 1;
-    }
-    return texts;
-}
 
 static void put_varint(struct message *message, uint64_t value) {
     while (value >= 0x80 && message->used < MESSAGE_SIZE) {

@@ -1,8 +1,7 @@
 /* profile_write.c - see profile_write.h; docs/profile-format.md says what each fact means. */
 #include "watch/profile_write.h"
 
-#include <string.h>
-
+#include "base/text.h"
 #include "os/machine.h"
 #include "os/process.h"
 #include "watch/profile_file.h"
@@ -98,15 +97,9 @@ static void write_facts(struct profile_file *out, const struct heap_profile *pro
     write_histogram(out, FACT_lifetimes, &profile->lifetimes);
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text);
-    size_t end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 PRIM_COLD bool profile_write(const struct heap_profile *profile, const char *path,
                              const struct profile_occasion *occasion) {
-    if (ends_with(path, ".heap") || ends_with(path, ".txt")) {
+    if (text_ends_with(path, ".heap") || text_ends_with(path, ".txt")) {
         return profile_text_write(profile, path);
     }
     struct writing writing = {profile_file_open(path), profile};

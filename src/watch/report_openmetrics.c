@@ -3,6 +3,7 @@
  * Times are in seconds there, and the samples of a counter end in _total. */
 #include <string.h>
 
+#include "base/text.h"
 #include "watch/report.h"
 
 enum { NAME_SIZE = 64 };
@@ -16,14 +17,13 @@ struct metric {
 static struct metric metric_of(const char *prefix, const struct figure *figure) {
     struct metric metric = {.unit = ""};
     struct print out = print_to(metric.name, NAME_SIZE - 1);
-    size_t length = strlen(figure->name);
-    metric.is_ms = length > 3 && strcmp(figure->name + length - 3, "_ms") == 0;
-    print_text(&out, prefix);
-    print_bytes(&out, figure->name, metric.is_ms ? length - 3 : length);
+    print_format(&out, "%s%s", prefix, figure->name);
+    metric.is_ms = text_ends_with(figure->name, "_ms");
     if (metric.is_ms) {
-        print_text(&out, "_seconds");
+        out.length -= strlen("ms");
+        print_text(&out, "seconds");
         metric.unit = "seconds";
-    } else if (length > 6 && strcmp(figure->name + length - 6, "_bytes") == 0) {
+    } else if (text_ends_with(figure->name, "_bytes")) {
         metric.unit = "bytes";
     }
     metric.name[out.length] = '\0';

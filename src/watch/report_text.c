@@ -1,6 +1,7 @@
 /* report_text.c - the statistics as a person wants to read them. */
 #include <string.h>
 
+#include "base/text.h"
 #include "os/process.h"
 #include "pages/address_map.h"
 #include "primalloc.h"
@@ -42,18 +43,12 @@ static void print_readable(struct print *out, size_t start, size_t column, uint6
     print_aligned(out, start, column, text, readable.length);
 }
 
-static bool ends_with(const char *name, const char *end) {
-    size_t length = strlen(name);
-    size_t end_length = strlen(end);
-    return length >= end_length && strcmp(name + length - end_length, end) == 0;
-}
-
 static void print_figure(struct report *report, const struct figure *figure, uint64_t value) {
     struct print *out = &report->out;
     size_t start = out->length;
     print_format(out, "  %s", figure->name);
     print_number(out, start, COLUMN_NUMBER, value);
-    if (ends_with(figure->name, "_bytes")) {
+    if (text_ends_with(figure->name, "_bytes")) {
         print_readable(out, start, COLUMN_READABLE, value);
     }
     print_aligned(out, start, COLUMN_SENTENCE, "", 0);

@@ -1,0 +1,12 @@
+/* text.h - what libc's string functions leave out. */
+#ifndef PRIM_BASE_TEXT_H
+#define PRIM_BASE_TEXT_H
+
+#include "base/compiler.h"
+
+bool text_ends_with(const char *text, const char *end);
+
+/* Of texts that lie one behind the other, each terminated: that with this index, from 0 on. */
+const char *text_at(const char *texts, unsigned index);
+
+#endif
