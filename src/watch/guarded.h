@@ -48,7 +48,6 @@ enum guarded_fault {
     GUARDED_DOUBLE_FREE,
     GUARDED_INVALID_FREE,
     GUARDED_CHANGED, /* bytes beside the block, found when it is freed */
-    GUARDED_FAULT_COUNT
 };
 
 /* Starts if options.guarded says so; in the constructor, once options are read. */
