@@ -161,7 +161,7 @@ static void read_tunables(const char *list) {
 }
 
 void glibc_knobs_note(struct glibc_settings *settings, const char *variable) {
-    const char *tunables = value_in(variable, "GLIBC_TUNABLES");
+    const char *tunables = variable[0] == 'G' ? value_in(variable, "GLIBC_TUNABLES") : NULL;
     if (tunables) {
         settings->tunables = tunables;
     }
