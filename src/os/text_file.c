@@ -39,27 +39,22 @@ static void fill(struct text_file *file) {
     file->length = length > 0 ? (unsigned)length : 0;
 }
 
-int text_file_byte(struct text_file *file) {
+static bool is_at_end(struct text_file *file) {
     if (file->next == file->length) {
         fill(file);
-        if (file->length == 0) {
-            return TEXT_FILE_END;
-        }
     }
-    return (unsigned char)file->buffer[file->next++];
+    return file->length == 0;
+}
+
+int text_file_byte(struct text_file *file) {
+    return is_at_end(file) ? TEXT_FILE_END : (unsigned char)file->buffer[file->next++];
 }
 
 /* A line that does not lie in the buffer as a whole. */
 static char *gather_line(struct text_file *file, char *room, size_t size) {
     size_t length = 0;
     bool was_found = false;
-    for (const char *end = NULL; !end;) {
-        if (file->next == file->length) {
-            fill(file);
-            if (file->length == 0) {
-                break;
-            }
-        }
+    for (const char *end = NULL; !end && !is_at_end(file);) {
         const char *start = file->buffer + file->next;
         size_t here = file->length - file->next;
         end = memchr(start, '\n', here);
