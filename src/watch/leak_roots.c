@@ -19,7 +19,6 @@ enum {
     RED_ZONE = 128,        /* below the stack pointer */
     LIBC_DATA = 64 << 10,  /* around a thread pointer, beside the modules' thread-local data */
     SLOTS_MAX = 100000,
-    SEARCH_SIZE = (2 << 20) + (64 << 10), /* whole pages */
 };
 
 struct range {
@@ -40,7 +39,6 @@ struct search {
     struct ranges globals;
     struct ranges mappings;
 };
-_Static_assert(sizeof(struct search) <= SEARCH_SIZE, "there is room for a search");
 
 static void add(struct ranges *ranges, uintptr_t start, uintptr_t end) {
     if (ranges->count < RANGES_MAX && start < end) {
@@ -187,7 +185,7 @@ static PRIM_NOINLINE void follow_all(struct search *search) {
 
 PRIM_COLD bool leak_roots_follow(struct leak_graph *graph, const struct live_table *blocks,
                                  struct leak_roots *roots) {
-    struct search *search = memory_map(SEARCH_SIZE);
+    struct search *search = memory_map(sizeof *search);
     bool is_done = false;
     if (search) {
         search->graph = graph;
@@ -203,7 +201,7 @@ PRIM_COLD bool leak_roots_follow(struct leak_graph *graph, const struct live_tab
         if (is_stopped) {
             suspend_end(&search->suspension);
         }
-        memory_unmap(search, SEARCH_SIZE);
+        memory_unmap(search, sizeof *search);
     }
     return is_done;
 }
