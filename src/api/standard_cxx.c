@@ -77,8 +77,7 @@ static _Noreturn void throw_bad_alloc(const void *caller) {
     if (library && library != _Znwm_entry) {
         library(SIZE_MAX);
     }
-    static const char message[] = "primalloc: operator new: out of memory\n";
-    process_write_error(message, sizeof message - 1);
+    process_complain("operator new: out of memory", "");
     abort();
 }
 
@@ -183,7 +182,7 @@ OPERATOR(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment),
  * not, each does from then on by itself what its default would come to, and is seen to be what it
  * is by those who watch. (Read without an order, as an atomic load would be an instruction more: a
  * word in one piece, and whoever comes first writes the same.) A delete looks into the thread's
- * cache first, by a mask that is 0 until a delete has found out; new[] jumps to where it goes on. */
+ * cache first, by a mask that is 0 until one has found out; new[] jumps to where it goes on. */
 static bool derived_are_ours;
 
 static void *new_array_ours(size_t size) {

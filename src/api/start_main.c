@@ -6,7 +6,6 @@
  * two versions, 2.2.5 and 2.34, of one function: a program older than 2.34 passes its constructors
  * in init, a newer one passes NULL. */
 #include <dlfcn.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "objects/maintenance.h"
@@ -39,8 +38,7 @@ PRIM_EXPORT int __libc_start_main(main_function *main, int argc, char **argv, vo
                                   void (*fini)(void), void (*loader_fini)(void), void *stack_end) {
     start_function *next = next_start(main == begin);
     if (!next) {
-        static const char message[] = "primalloc: cannot find libc's __libc_start_main\n";
-        process_write_error(message, strlen(message));
+        process_complain("cannot find libc's __libc_start_main", "");
         _exit(127);
     }
     if (main != begin) {

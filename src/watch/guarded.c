@@ -51,7 +51,6 @@ static bool make_span(size_t bytes) {
 
 /* Reserves the pool; the first caller does, and others go without meanwhile. */
 static PRIM_COLD struct guarded_slot *make_pool(void) {
-    static const char failure[] = "primalloc: no address space for guarded sampling\n";
     if (add_relaxed(&pool.making, 1) != 0) {
         return NULL;
     }
@@ -60,19 +59,17 @@ static PRIM_COLD struct guarded_slot *make_pool(void) {
     size_t bytes = bits_round_up((2 * (size_t)pool.count + 1) * pool.page, SLICE_SIZE);
     char *reserved = memory_reserve(bytes + SLICE_SIZE);
     struct guarded_slot *slots = metadata_allocate(pool.count * sizeof *slots, PRIM_CACHE_LINE);
-    if (!reserved || !slots) {
-        process_write_error(failure, sizeof failure - 1);
-        return NULL;
+    if (reserved && slots) {
+        memory_forbid(reserved, bytes + SLICE_SIZE);
+        pool.start = bits_round_up((uintptr_t)reserved, SLICE_SIZE);
+        pool.end = pool.start + bytes;
+        if (make_span(bytes)) {
+            store_release(&pool.slots, slots); /* order pair: pool */
+            return slots;
+        }
     }
-    memory_forbid(reserved, bytes + SLICE_SIZE);
-    pool.start = bits_round_up((uintptr_t)reserved, SLICE_SIZE);
-    pool.end = pool.start + bytes;
-    if (!make_span(bytes)) {
-        process_write_error(failure, sizeof failure - 1);
-        return NULL;
-    }
-    store_release(&pool.slots, slots); /* order pair: pool */
-    return slots;
+    process_complain("no address space for guarded sampling", "");
+    return NULL;
 }
 
 /* Whether time allows another block: at most so many a second, a few at once. */
