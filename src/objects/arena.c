@@ -60,37 +60,29 @@ static struct arena *create(enum arena_kind kind, const char *name, unsigned cla
 }
 
 struct arena *arena_create(void) {
-    return arena_create_kind(ARENA_HEAP, "");
+    return create(ARENA_HEAP, "", ARENA_CLASS_LAST, false);
 }
 
-struct arena *arena_create_kind(enum arena_kind kind, const char *name) {
-    return create(kind, name, ARENA_CLASS_LAST, false);
-}
-
-struct arena *arena_create_internal(const char *name, arena_block_end *block_end) {
-    struct arena *arena = arena_create_kind(ARENA_INTERNAL, name);
+struct arena *arena_at(_Atomic(struct arena *) *place, enum arena_kind kind, const char *name,
+                       arena_block_end *block_end) {
+    struct arena *there = load_acquire(place); /* order pair: shared arena */
+    if (there) {
+        return there;
+    }
+    struct arena *arena = create(kind, name, ARENA_CLASS_LAST, false);
     if (arena) {
         arena->block_end = block_end;
+        if (!compare_exchange_release(place, &there, arena)) { /* order pair: shared arena */
+            arena_destroy(arena);
+            arena = load_acquire(place); /* order pair: shared arena */
+        }
     }
     return arena;
 }
 
 struct arena *arena_unnamed(void) {
-    static _Atomic(struct arena *) unnamed;       /* (atomic: unnamed) */
-    struct arena *arena = load_acquire(&unnamed); /* order pair: unnamed */
-    if (arena) {
-        return arena;
-    }
-    arena = arena_create_kind(ARENA_INTERNAL, "aligned at an offset");
-    if (!arena) {
-        return NULL;
-    }
-    struct arena *expected = NULL;
-    if (!compare_exchange_release(&unnamed, &expected, arena)) { /* order pair: unnamed */
-        arena_destroy(arena);
-        return load_acquire(&unnamed); /* order pair: unnamed */
-    }
-    return arena;
+    static _Atomic(struct arena *) unnamed; /* (atomic: shared arena) */
+    return arena_at(&unnamed, ARENA_INTERNAL, "aligned at an offset", NULL);
 }
 
 /* Whether no block of ours begins in the range, and nothing of it is lent already. */
@@ -132,26 +124,24 @@ struct arena *arena_create_lent(void *memory, size_t size) {
     return arena;
 }
 
+static void free_span(struct span *span) {
+    span_withdraw(span);
+    subtract_relaxed(&arena_space_bytes, span_size(span));
+    purge_free(span, SPAN_DIRTY);
+}
+
 static void free_chunk(struct arena_chunk *chunk) {
     struct span *span = span_of_block(chunk);
     if (span->bucket == ARENA_CELLS) {
         arena_cell_release(chunk);
         return;
     }
-    bool is_lent = span->bucket == ARENA_LENT;
-    span_withdraw(span);
-    if (is_lent) {
+    if (span->bucket == ARENA_LENT) {
+        span_withdraw(span);
         span_set_state(span, SPAN_NONE);
     } else {
-        subtract_relaxed(&arena_space_bytes, span_size(span));
-        purge_free(span, SPAN_DIRTY);
+        free_span(span);
     }
-}
-
-static void free_large(struct span *span) {
-    span_withdraw(span);
-    subtract_relaxed(&arena_space_bytes, span_size(span));
-    purge_free(span, SPAN_DIRTY);
 }
 
 void arena_destroy(struct arena *arena) {
@@ -176,7 +166,7 @@ void arena_destroy(struct arena *arena) {
     }
     for (struct span *span = arena->large; span;) {
         struct span *next = span->next;
-        free_large(span);
+        free_span(span);
         span = next;
     }
     thread_cache_leave();
@@ -304,7 +294,7 @@ static void *allocate_large(struct arena *arena, const struct arena_request *req
     /* The slices up to the block's own, so that its address leads to the span's head. */
     span_publish(span, offset < SLICE_SIZE ? SPAN_LARGE : SPAN_SLAB, CLASS_ARENA);
     if (!is_allowed) {
-        free_large(span);
+        free_span(span);
         return NULL;
     }
     return (void *)(span->address + offset);
@@ -357,7 +347,7 @@ void arena_release(void *block) {
     if (is_unused) {
         free_chunk(place.chunk);
     } else if (!place.chunk) {
-        free_large(place.span);
+        free_span(place.span);
     }
     if (is_last) { /* from outside: what is freed inside must wait, and is lost where one watches */
         thread_cache_leave();

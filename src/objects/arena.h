@@ -109,7 +109,12 @@ extern PRIM_HIDDEN _Atomic size_t arena_space_bytes; /* (atomic: counter) */
 
 /* Without memory: NULL. */
 struct arena *arena_create(void);
-struct arena *arena_create_kind(enum arena_kind kind, const char *name);
+
+/* The arena that several threads share at this place, made there if there is none yet. It never
+ * ends. One with a block_end calls that for each block that ends, and its blocks stay in it only as
+ * long as they stay where they are. NULL without memory. */
+struct arena *arena_at(_Atomic(struct arena *) *place, enum arena_kind kind, const char *name,
+                       arena_block_end *block_end);
 
 /* Over the whole slices of the caller's memory; NULL with errno EINVAL if there is none. */
 struct arena *arena_create_lent(void *memory, size_t size);
@@ -117,10 +122,6 @@ struct arena *arena_create_lent(void *memory, size_t size);
 /* The arena, without a name, of blocks of the default heap that no slab can hold; never ends. NULL
  * without memory. */
 struct arena *arena_unnamed(void);
-
-/* An arena of the library's own: without a name, never ends, and its blocks stay in it only as long
- * as they stay where they are. */
-struct arena *arena_create_internal(const char *name, arena_block_end *block_end);
 
 /* Takes its name away: it ends with its last block. */
 void arena_delete(struct arena *arena);

@@ -15,7 +15,7 @@ _Atomic size_t sampler_size_min = SMALL_SIZE_MAX + 1;
 
 static _Atomic(struct sampler_user *) users[SAMPLER_USERS_MAX]; /* (atomic: sampler) */
 static _Atomic unsigned user_count;         /* (atomic: hint) behind the last user */
-static _Atomic(struct arena *) block_arena; /* (atomic: sampler) */
+static _Atomic(struct arena *) block_arena; /* (atomic: shared arena) */
 static _Atomic unsigned budgeted; /* (atomic: hint) a bit for each user who has a budget */
 static _Atomic unsigned told;     /* (atomic: hint) a bit for each user who does more than place */
 static PRIM_FAR struct sampling_budget budget;
@@ -186,7 +186,7 @@ static PRIM_COLD void pay(unsigned chosen, size_t counted_size, uint64_t start) 
 
 static void *allocate_known(const struct sample *sample) {
     if (sample->size <= ARENA_SIZE_MAX && sample->alignment <= ARENA_ALIGNMENT_MAX) {
-        struct arena *arena = load_acquire(&block_arena); /* order pair: sampler arena */
+        struct arena *arena = load_acquire(&block_arena); /* order pair: shared arena */
         struct arena_request request = {.size = sample->size, .alignment = sample->alignment};
         return arena_allocate(arena, request, NULL);
     }
@@ -266,16 +266,7 @@ static bool add_user(struct sampler_user *user) {
 }
 
 static bool make_arena(void) {
-    if (load_acquire(&block_arena)) { /* order pair: sampler arena */
-        return true;
-    }
-    struct arena *expected = NULL;
-    struct arena *arena = arena_create_internal("sampled", sampler_end);
-    if (arena &&
-        !compare_exchange_release(&block_arena, &expected, arena)) { /* order pair: sampler arena */
-        arena_destroy(arena);
-    }
-    return arena != NULL;
+    return arena_at(&block_arena, ARENA_INTERNAL, "sampled", sampler_end) != NULL;
 }
 
 /* Sums up what the users are. There is one account for all who have a budget: together they may

@@ -10,7 +10,7 @@
 
 _Atomic bool tag_was_used;
 
-static PRIM_FAR _Atomic(struct arena *) tags[TAG_COUNT_MAX]; /* (atomic: tag) */
+static PRIM_FAR _Atomic(struct arena *) tags[TAG_COUNT_MAX]; /* (atomic: shared arena) */
 
 static bool has_name(const struct arena *arena, const char *name) {
     return strncmp(arena->name, name, ARENA_NAME_SIZE - 1) == 0; /* a tag's never changes */
@@ -24,27 +24,12 @@ static unsigned hash_of(const char *name) {
     return hash >> 16;
 }
 
-/* Adds a tag at a free place: what is there afterwards, perhaps another thread's; NULL without
- * memory. The cache's tag must not serve this. */
-static PRIM_COLD struct arena *add(_Atomic(struct arena *) *place, const char *name) {
-    struct arena *there = NULL;
-    struct arena *arena = arena_create_kind(ARENA_TAG, name);
-    if (arena && !compare_exchange_release(place, &there, arena)) { /* order pair: tag */
-        arena_destroy(arena);
-        arena = load_acquire(place); /* order pair: tag */
-    }
-    return arena;
-}
-
 /* The number of a name; 0 if the table is full, or without memory. */
 static unsigned find(const char *name) {
     unsigned start = hash_of(name);
     for (unsigned step = 0; step < TAG_COUNT_MAX; step++) {
         unsigned index = (start + step) % TAG_COUNT_MAX;
-        struct arena *arena = load_acquire(&tags[index]); /* order pair: tag */
-        if (!arena) {
-            arena = add(&tags[index], name);
-        }
+        struct arena *arena = arena_at(&tags[index], ARENA_TAG, name, NULL);
         if (!arena || has_name(arena, name)) {
             return arena ? index + 1 : 0;
         }
@@ -62,7 +47,7 @@ bool tag_push(const char *name) {
     unsigned before = cache->tag;
     unsigned tag = 0;
     if (is_named) {
-        cache->tag = 0;
+        cache->tag = 0; /* must not serve what is made for a new one */
         tag = find(name);
         store_relaxed(&tag_was_used, true);
     }
@@ -93,11 +78,11 @@ unsigned tag_now(void) {
 }
 
 const char *tag_name(unsigned tag) {
-    struct arena *arena = tag ? load_acquire(&tags[tag - 1]) : NULL; /* order pair: tag */
+    struct arena *arena = tag ? load_acquire(&tags[tag - 1]) : NULL; /* order pair: shared arena */
     return arena ? arena->name : "";
 }
 
 struct arena *tag_arena_now(void) {
     unsigned tag = hardened_is_on() ? 0 : tag_now();
-    return tag ? load_acquire(&tags[tag - 1]) : NULL; /* order pair: tag */
+    return tag ? load_acquire(&tags[tag - 1]) : NULL; /* order pair: shared arena */
 }
