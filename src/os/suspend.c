@@ -25,8 +25,7 @@
 enum { STATE_FIRST, STATE_ALLOWED, STATE_STOPPED, STATE_DONE };
 
 enum {
-    HELPER_STACK = 64 << 10,
-    THREADS_SIZE = SUSPEND_THREADS_MAX * sizeof(struct suspended_thread),
+    ROOM = SUSPEND_THREADS_MAX * sizeof(struct suspended_thread) + (64 << 10), /* with a stack */
     EVENT_STOP = 128, /* of PTRACE_INTERRUPT, in the status's third byte */
     PATIENCE_MS = 50,
     LOOKS_MAX = 20, /* of a millisecond each */
@@ -163,11 +162,8 @@ static int help(void *argument) {
 
 static void release(struct suspension *suspension) {
     syscall(SYS_close, suspension->directory);
-    if (suspension->stack) {
-        memory_unmap(suspension->stack, HELPER_STACK);
-    }
     if (suspension->threads) {
-        memory_unmap(suspension->threads, THREADS_SIZE);
+        memory_unmap(suspension->threads, ROOM);
     }
 }
 
@@ -179,10 +175,9 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
     if (syscall(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0) {
         suspension->ended = suspension->process; /* its main thread, which stays in the list */
     }
-    suspension->stack = memory_map(HELPER_STACK);
-    suspension->threads = memory_map(THREADS_SIZE);
-    if (suspension->stack && suspension->threads) {
-        suspension->helper = clone(help, (char *)suspension->stack + HELPER_STACK,
+    suspension->threads = memory_map(ROOM);
+    if (suspension->threads) {
+        suspension->helper = clone(help, (char *)suspension->threads + ROOM,
                                    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, suspension);
     }
     if (suspension->helper <= 0) {

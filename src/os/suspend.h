@@ -29,8 +29,7 @@ struct suspension {
     int ended;     /* a thread that is over, but is there; 0: none */
     int directory; /* the list of threads */
     int helper;
-    void *stack;
-    struct suspended_thread *threads;
+    struct suspended_thread *threads; /* and behind them the helper's stack */
 };
 
 /* False, with nobody stopped, if that is not possible. */
