@@ -251,7 +251,7 @@ bool large_resize(struct span *span, size_t size) {
 
 void *large_move(struct span *span, size_t size) {
     size_t kept = bits_min(span_size(span), size);
-    bool is_moving = kept >= MOVE_SIZE_MIN && mapping_may_move();
+    bool is_moving = kept >= MOVE_SIZE_MIN && mapping_moves_well(span->address, span_size(span));
     struct span *target = allocate_growing(size, is_moving ? kept : 0);
     if (!target) {
         return NULL;

@@ -89,13 +89,13 @@ void mapping_note_advice(uintptr_t start, uintptr_t end) {
 }
 
 bool mapping_moves_well(uintptr_t from, size_t size) {
-    enum { RUN_MIN = 256 * 1024 }; /* in the mean: less is no cheaper than faulting */
+    enum { RUN_MIN = 128 * 1024 }; /* in the mean: less is no cheaper than faulting */
     size_t allowed = size / RUN_MIN;
     uintptr_t at = from;
     for (size_t runs = 0; runs <= allowed; runs++) {
         at = next_cut(at + SLICE_SIZE, from + size);
         if (at >= from + size) {
-            return true;
+            return mapping_may_move();
         }
     }
     return false;

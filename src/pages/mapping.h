@@ -27,7 +27,7 @@ void mapping_note_advice(uintptr_t start, uintptr_t end);
  * no such call or no mapping to spare, or the pages are pinned. The caller owns both ranges. */
 size_t mapping_move(uintptr_t from, uintptr_t to, size_t size);
 
-/* Whether that takes few system calls for so much: the range has few cuts. */
+/* Whether that may be done, and takes few system calls for so much: the range has few cuts. */
 bool mapping_moves_well(uintptr_t from, size_t size);
 
 /* Forbids every access to the first page of a slice that the caller owns; its contents are gone.

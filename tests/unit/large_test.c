@@ -4,6 +4,7 @@
 #include "objects/heap.h"
 #include "objects/size_class.h"
 #include "os/memory.h"
+#include "pages/mapping.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -204,6 +205,26 @@ static void test_move_to_pages(void **state) {
     large_release(span_of_block(moved));
 }
 
+/* A block of small pieces, each of which came from elsewhere, is copied: to move it would take some
+ * system calls for each piece. */
+static void test_no_move_of_pieces(void **state) {
+    (void)state;
+    purge_all(0);
+    struct span *from = take(mebibyte);
+    struct span *span = take(mebibyte);
+    fill_pattern((void *)from->address, mebibyte, 1);
+    for (size_t at = 0; at < mebibyte; at += 2 * SLICE_SIZE) {
+        mapping_move(from->address + at, span->address + at, 2 * SLICE_SIZE);
+    }
+    fill_pattern((void *)span->address, mebibyte, 2);
+    uint64_t moves = load_relaxed(&memory_counts.move_calls);
+    char *moved = large_move(span, 2 * mebibyte);
+    assert_int_equal(check_pattern(moved, mebibyte, 2), mebibyte);
+    assert_int_equal(load_relaxed(&memory_counts.move_calls), moves);
+    large_release(from);
+    large_release(span_of_block(moved));
+}
+
 /* Hardened: a freed block's span, guard and all, is the next one's of about its size. What is kept
  * goes when another size needs room, or when asked for. */
 static void test_kept_guards(void **state) {
@@ -245,6 +266,7 @@ int main(void) {
         cmocka_unit_test(test_no_growth_into_a_neighbour),
         cmocka_unit_test(test_move),
         cmocka_unit_test(test_move_to_pages),
+        cmocka_unit_test(test_no_move_of_pieces),
         cmocka_unit_test(test_kept_guards),
     };
     return cmocka_run_group_tests_name("large", tests, NULL, NULL);
