@@ -141,14 +141,15 @@ static uint64_t pack(const struct unwind_rule *rule) {
     return (packed << REGISTER_BITS | rule->cfa_register) << KIND_BITS | KIND_PLAIN;
 }
 
-/* To the frame whose return address, stack and frame pointers these are. */
+/* To the frame whose return address, stack and frame pointers these are. What cannot be an address
+ * is data, of code with neither tables nor frame pointer, and would be taken for a module. */
 static bool arrive(struct walk *walk, uintptr_t return_address, uintptr_t cfa) {
     struct registers *registers = &walk->registers;
     registers->pc = address_without_signature(return_address);
     registers->values[UNWIND_STACK] = cfa;
     registers->values[UNWIND_RETURN] = registers->pc;
     walk->is_at_call = true;
-    return registers->pc >= PAGE_LEAST;
+    return (registers->pc - PAGE_LEAST) >> PRIM_ADDRESS_BITS == 0;
 }
 
 static PRIM_COLD bool step_by_pointer(struct walk *walk) {

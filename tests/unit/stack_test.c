@@ -308,6 +308,20 @@ static void a_wrong_frame_pointer_ends_the_walk(void **state) {
     munmap(hole, 4096);
     munmap((void *)code, 4096);
 }
+
+/* Where a register that is no frame pointer leads to other data, such as text, beside the stack
+ * pointer: what cannot be an address has no module either. */
+static void a_frame_pointer_to_data_ends_the_walk(void **state) {
+    (void)state;
+    static const unsigned char bytes[] = {0x55, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x5d, 0xc3};
+    void (*code)(void (*)(void), uintptr_t) = make_code(bytes, sizeof bytes);
+    _Alignas(16) char text[] = "this is no return address";
+    code(capture, (uintptr_t)opaque(text));
+    assert_int_equal(frame_count, 2);
+    assert_ptr_equal(frames[1], (char *)code + 6);
+    munmap((void *)code, 4096);
+}
+
 static void (*code_beside)(void (*)(void), uintptr_t);
 static uintptr_t beside;
 
@@ -354,6 +368,7 @@ int main(void) {
 #if defined(__x86_64__)
         cmocka_unit_test(code_with_frame_pointers_needs_no_tables),
         cmocka_unit_test(a_wrong_frame_pointer_ends_the_walk),
+        cmocka_unit_test(a_frame_pointer_to_data_ends_the_walk),
         cmocka_unit_test(a_frame_pointer_to_what_is_gone_ends_the_walk),
 #endif
     };
