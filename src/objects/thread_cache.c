@@ -429,9 +429,7 @@ static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
             continue;
         }
         const volatile struct bin *bin = bin_of(cache, object_class);
-        int32_t capacity = bin_head_most(bin);
-        int32_t room = *(volatile int32_t *)&cache->room[object_class];
-        int32_t count = capacity ? capacity - room : 0;
+        int32_t count = (int32_t)bin_head_length(cache, object_class);
         totals->blocks[object_class] += (uint32_t)(count > 0 ? count : 0) + bin->spare_count +
                                         thread_sampler_held(cache, object_class);
     }

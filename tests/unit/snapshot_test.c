@@ -127,6 +127,18 @@ static void test_classes(void **state) {
     follow_class(131072); /* a slab for each block */
 }
 
+/* A bin without capacity has what is left of the list that the slabs gave for one call. */
+static void test_bins_without_capacity(void **state) {
+    (void)state;
+    size_t usual = options.cache_count;
+    options.cache_count = 0;
+    thread_cache_flush(thread_cache_own());
+    follow_class(16);
+    follow_class(704);
+    follow_class(1024);
+    options.cache_count = usual;
+}
+
 /* One block in twenty is kept: its slab has pages to give where it has several. */
 static void follow_sleeping_pages(size_t size) {
     enum { COUNT = 400 };
@@ -461,6 +473,7 @@ int main(void) {
         cmocka_unit_test(test_balance_with_heaps), /* before any huge page was asked for */
         cmocka_unit_test(test_large_blocks),
         cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_bins_without_capacity),
         cmocka_unit_test(test_sleeping_pages),
         cmocka_unit_test(test_the_rest),
         cmocka_unit_test(test_calls),
