@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/print.h"
+#include "objects/call_counts.h"
 #include "objects/foreign.h"
 #include "objects/hardened_bin.h"
 #include "objects/hardened_block.h"
@@ -102,10 +103,13 @@ PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
     _Atomic uint8_t *state = live_state(block);
     if (state) {
         struct hardened_cache *own = cache_of(cache);
+        unsigned object_class = load_relaxed(state);
+        if (options.stats) {
+            call_counts_frees(object_class, 1);
+        }
         if (own) {
             hardened_free(block, own);
         } else {
-            unsigned object_class = load_relaxed(state);
             store_relaxed(state, 0);
             clear(block, size_classes[object_class].size);
             hardened_slab_give(&block, 1);
@@ -120,8 +124,9 @@ PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
         return true;
     }
     bool is_span = object_class && object_class <= CLASS_LARGE;
-    if (is_span && span_state(span_of_block(block)) == SPAN_LARGE) {
-        clear(block, span_size(span_of_block(block))); /* it is nobody's at once */
+    struct span *span = is_span ? span_of_block(block) : NULL;
+    if (span && span_state(span) == SPAN_LARGE) {
+        clear(block, span_size(span)); /* it is nobody's at once */
     }
     return false;
 }

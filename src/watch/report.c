@@ -90,13 +90,12 @@ PRIM_COLD bool report_write(enum report_form form, report_output *output, void *
     return is_done;
 }
 
-PRIM_COLD bool report_write_heap(const struct heap_row *row, report_output *output, void *context) {
+PRIM_COLD bool report_write_heap(struct heap_row *row, report_output *output, void *context) {
     struct report *report = begin(output, context);
     if (!report) {
         return false;
     }
-    struct heap_row copy = *row;
-    report->heaps = (struct heap_rows){.rows = &copy, .row_count = 1};
+    report->heaps = (struct heap_rows){.rows = row, .row_count = 1};
     report_heaps_as_text(report);
     end(report);
     return true;

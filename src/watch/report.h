@@ -28,7 +28,7 @@ struct report {
 bool report_write(enum report_form form, report_output *output, void *context);
 
 /* Writes one heap's row for a person; false when there is no memory for that. */
-bool report_write_heap(const struct heap_row *row, report_output *output, void *context);
+bool report_write_heap(struct heap_row *row, report_output *output, void *context);
 
 /* For the forms: to be called after each line, which has at most REPORT_LINE_MAX bytes; or with the
  * last of its text. */

@@ -204,6 +204,13 @@ def test_show_stats_at_exit(harness, fixtures, leak):
     assert large[1] == ("1" if leak else "0") and large[2] == ("not all freed" if leak else "ok")
 
 
+def test_calls_of_a_hardened_heap(harness, fixtures):
+    changes = {"PRIMALLOC_SHOW_STATS": "1", "PRIMALLOC_STATS": "full", "PRIMALLOC_HARDENED": "1"}
+    text = harness.run_preloaded([fixtures("statistics.c"), TEXT, "leak"], changes=changes).stderr
+    verdicts = re.findall(r"^ +(\S+) .*  (ok|not all freed)$", text.decode(), re.MULTILINE)
+    assert len(verdicts) > 20 and {row[0] for row in verdicts if row[1] != "ok"} == {"large"}
+
+
 def test_without_memory_there_are_none(harness, fixtures):
     result = harness.run_preloaded([fixtures("no_memory.c")],
                                    changes={"PRIMALLOC_SHOW_STATS": "1"})
