@@ -368,8 +368,9 @@ int prim_stats_write(enum prim_stats_form form, prim_output *output, void *conte
 
 /* == Heap profiles ==
  * Which stacks the memory in use came from, estimated from samples at a price that one can always
- * pay, or exactly (rate=1). docs/profiling.md tells how to read them; the environment variable
- * PRIMALLOC_PROFILE starts one with the process.
+ * pay, or exactly (rate=1). Heaps of one's own are not in them: they count for themselves.
+ * docs/profiling.md tells how to read them; the environment variable PRIMALLOC_PROFILE starts one
+ * with the process.
  * Threads: any, at any time. */
 
 /* Starts one. settings: "PATH,rate=BYTES,budget=PERCENT,bytes=BYTES,seconds=N,signal=NAME,peak", of

@@ -300,9 +300,9 @@ static void *allocate_large(struct arena *arena, const struct arena_request *req
     return (void *)(span->address + offset);
 }
 
-/* Blocks of tags are sampled as those of the default heap are. */
+/* Blocks that belong to no heap of the program's are sampled as those of the default heap are. */
 static bool is_watched(const struct arena *arena) {
-    return sampler_was_started() && arena->kind == ARENA_TAG;
+    return sampler_was_started() && arena->kind != ARENA_HEAP && !arena->block_end;
 }
 
 void *arena_allocate(struct arena *arena, struct arena_request request, bool *is_zero) {

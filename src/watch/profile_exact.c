@@ -71,7 +71,7 @@ static void record(void *block, size_t size, const struct request *request) {
 static void *exact_allocate(const struct watcher *self, const struct request *request) {
     const struct watcher *next = watcher_next(self);
     void *block = next->allocate(next, request);
-    if (block && !request->arena) {
+    if (block && !(request->arena && request->arena->kind == ARENA_HEAP)) {
         if (options.leak_check && request->size >= sizeof(void *)) {
             memset(block, 0, sizeof(void *)); /* was a link */
         }

@@ -300,6 +300,16 @@ def test_tags_are_told_apart(profiled, rate):
     assert 5000000 <= in_use < 5200000  # the one block, once, wherever it was counted
 
 
+@pytest.mark.parametrize("rate", [RATE, 1])
+def test_blocks_aligned_at_an_offset_are_there(profiled, rate):
+    _, directory = profiled(f"h.pb.gz,rate={rate}", 0, "offset")
+    samples = pprof.Profile(directory / "h.pb.gz").samples
+    sums = {view: sum(sample.values[view] for sample in samples)
+            for view in ("alloc_space", "inuse_space")}
+    for view, blocks in (("alloc_space", 20000), ("inuse_space", 10000)):
+        assert sums[view] == pytest.approx(blocks * 300, rel=0.4 if rate > 1 else 0.05)
+
+
 def test_a_forked_child_goes_on_in_a_file_of_its_own(profiled, symbols):
     _, directory = profiled("h.pb.gz,rate=1K", 600, "fork")
     parent = pprof.Profile(directory / "h.pb.gz")
