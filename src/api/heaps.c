@@ -92,7 +92,8 @@ PRIM_EXPORT void *prim_heap_aligned_alloc(prim_heap_t *heap, size_t alignment, s
     return prim_heap_malloc_aligned_at(heap, size, alignment, 0);
 }
 
-static char *copy_text(prim_heap_t *heap, const char *text, size_t length) {
+PRIM_EXPORT char *prim_heap_strndup(prim_heap_t *heap, const char *text, size_t most) {
+    size_t length = strnlen(text, most);
     char *copy = prim_heap_malloc(heap, length + 1);
     if (copy) {
         memcpy(copy, text, length);
@@ -102,11 +103,7 @@ static char *copy_text(prim_heap_t *heap, const char *text, size_t length) {
 }
 
 PRIM_EXPORT char *prim_heap_strdup(prim_heap_t *heap, const char *text) {
-    return copy_text(heap, text, strlen(text));
-}
-
-PRIM_EXPORT char *prim_heap_strndup(prim_heap_t *heap, const char *text, size_t most) {
-    return copy_text(heap, text, strnlen(text, most));
+    return prim_heap_strndup(heap, text, SIZE_MAX);
 }
 
 PRIM_EXPORT prim_heap_t *prim_heap_of(const void *block) {

@@ -142,8 +142,10 @@ size_t arena_usable_size(const void *block);
 void *arena_reallocate(void *block, size_t size); /* a deleted arena's moves to the default heap */
 bool arena_expand(void *block, size_t size);      /* in place, or false */
 
-/* The arena of a live block, of any pointer; NULL if it belongs to none that has a name. */
+/* The arena of a live block, of any pointer; NULL if it belongs to none that has a name. With tags:
+ * where the block stays when realloc moves it. */
 struct arena *arena_of(const void *block);
+struct arena *arena_or_tag_of(const void *block);
 
 void arena_set_limit(struct arena *arena, size_t limit);
 void arena_set_name(struct arena *arena, const char *name); /* as much of it as there is room for */

@@ -56,13 +56,18 @@ size_t arena_usable_size(const void *block) {
     return found.arena ? found.usable : 0;
 }
 
-struct arena *arena_of(const void *block) {
+struct arena *arena_or_tag_of(const void *block) {
     if (!block || span_class_of(block) != CLASS_ARENA) {
         return NULL;
     }
     struct arena *arena = arena_find(block).arena;
-    bool is_known = arena && arena->kind == ARENA_HEAP && !load_relaxed(&arena->is_deleted);
+    bool is_known = arena && arena->kind != ARENA_INTERNAL && !load_relaxed(&arena->is_deleted);
     return is_known ? arena : NULL;
+}
+
+struct arena *arena_of(const void *block) {
+    struct arena *arena = arena_or_tag_of(block);
+    return arena && arena->kind == ARENA_HEAP ? arena : NULL;
 }
 
 bool arena_visit_areas(struct arena *arena, arena_area_visitor *visitor, void *argument) {

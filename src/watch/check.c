@@ -342,7 +342,7 @@ static void *checked_reallocate(const struct watcher *self, void *block,
     struct request end = *request; /* what does not match was told already */
     struct request move = *request;
     if (record) {
-        move.arena = arena_of(plain_of(record));
+        move.arena = arena_or_tag_of(plain_of(record));
         end.alignment = record->alignment;
         end.call = family_of((enum call)record->call) ? (enum call)record->call : CALL_REALLOC;
     }

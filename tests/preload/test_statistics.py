@@ -211,6 +211,14 @@ def test_calls_of_a_hardened_heap(harness, fixtures):
     assert len(verdicts) > 20 and {row[0] for row in verdicts if row[1] != "ok"} == {"large"}
 
 
+@pytest.mark.parametrize("check", ["off", "full"])
+def test_a_block_that_grows_stays_under_its_tag(harness, fixtures, check):
+    command = [fixtures("statistics.c"), JSON, "tag"]
+    result = harness.run_preloaded(command, changes={"PRIMALLOC_CHECK": check})
+    tag, = json.loads(result.stdout)["heaps"]
+    assert tag["name"] == "grows" and 3000000 <= tag["live_bytes"] < 5000000
+
+
 def test_without_memory_there_are_none(harness, fixtures):
     result = harness.run_preloaded([fixtures("no_memory.c")],
                                    changes={"PRIMALLOC_SHOW_STATS": "1"})
