@@ -83,7 +83,7 @@ int prim_posix_memalign(void **result, size_t alignment, size_t size);
 
 /* The same, with an alignment that is no power of two rounded up to one.
  * Alignment: as asked for.
- * Errors: NULL with ENOMEM. */
+ * Errors: NULL with ENOMEM, or with EINVAL for an alignment beyond all powers of two. */
 void *prim_memalign(size_t alignment, size_t size);
 
 /* Blocks that begin at a page; prim_pvalloc also rounds the size up to whole pages.
@@ -581,7 +581,8 @@ void *prim_calloc_aligned_at(size_t count, size_t size, size_t alignment, size_t
 void *prim_rezalloc(void *block, size_t old_size, size_t size);
 void *prim_recalloc(void *block, size_t old_count, size_t count, size_t size);
 
-/* Makes a block at least size bytes where it is, and returns it. Never shrinks one.
+/* Makes a block at least size bytes where it is, and returns it. Never shrinks one. Under checks,
+ * hooks, profiles and guarded sampling it has the room that it has.
  * Alignment: the block's.
  * Errors: NULL, and the block is as it was; errno, too. */
 void *prim_expand(void *block, size_t size);

@@ -37,12 +37,13 @@ size_t usable_size(const void *block) {
     return object_class ? size_classes[object_class].size : foreign_usable_size(block);
 }
 
+/* To those who sample, a block that became larger is another one: then none does. */
 bool expand(void *block, size_t size) {
     if (size <= usable_size(block)) {
         return block != NULL;
     }
     unsigned object_class = span_class_of(block);
-    if (object_class == 0 || !thread_cache_enter()) {
+    if (object_class == 0 || sampler_was_started() || !thread_cache_enter()) {
         return false;
     }
     bool is_done = object_class == CLASS_ARENA

@@ -322,7 +322,8 @@ static void test_blocks_behave(void **state) {
         for (size_t k = 0; k < size; k++) {
             assert_int_equal(block[k], 'x');
         }
-        expand(block, size * 4);
+        assert_true(expand(block, usable_size(block)));
+        assert_false(expand(block, usable_size(block) + 1)); /* it would be another sample */
         block = reallocate(block, 1);
         assert_int_equal(*block, 'x');
         assert_null(arena_of(block));
