@@ -90,7 +90,7 @@ bool hardened_check(const char *call, const void *block) {
         return true;
     }
     complain_of(call, block, object_class);
-    return false;
+    return object_class == 0; /* for who counts such pointers */
 }
 
 /* All of a block up to options.zero_max; of greater ones so much at their beginning, where links
@@ -121,7 +121,7 @@ PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
         if (block) {
             complain_of("free", block, object_class);
         }
-        return true;
+        return object_class != 0;
     }
     bool is_span = object_class && object_class <= CLASS_LARGE;
     struct span *span = is_span ? span_of_block(block) : NULL;

@@ -32,11 +32,12 @@ void hardened_free(void *block, struct hardened_cache *own);
 /* A block of the class, or NULL without memory. The cache may be NULL. */
 void *hardened_allocate(struct thread_cache *cache, unsigned object_class);
 
-/* Whether the pointer is dealt with: a block of a hardened slab, or no block at all. Else it is of
- * another kind, whose own free goes on with it; its contents are gone already. */
+/* Whether the pointer is dealt with: a block of a hardened slab, or no block in one. Else it is of
+ * another kind, whose own free goes on with it, its contents gone already; or nobody's, and told
+ * of. */
 bool hardened_release(struct thread_cache *cache, void *block);
 
-/* Reports a pointer that is no live block; false if it is to be treated as foreign. */
+/* Reports a pointer that is no live block; false if it leads into a hardened slab. */
 bool hardened_check(const char *call, const void *block);
 
 /* The thread's blocks go back to their slabs. */

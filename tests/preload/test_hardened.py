@@ -58,6 +58,13 @@ def test_report_and_go_on(attack, name):
         assert result.stdout == b"held\n"
 
 
+def test_what_is_no_block_is_counted(attack, tmp_path):
+    line = tmp_path / "stats"
+    attack("foreign", PRIMALLOC_HARDENED="1", PRIMALLOC_HARDENED_GO_ON="1",
+           PRIMALLOC_STATS_OUTPUT=str(line))
+    assert line.read_text().endswith(" foreign=1\n")
+
+
 @pytest.mark.parametrize("name", [
     "link", "order", "reuse", "secret", "walk", "interior", "foreign"])
 def test_default_heap_trusts(harness, fixtures, name):
