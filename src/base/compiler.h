@@ -61,6 +61,13 @@
 #define PRIM_IN_RESULT(variable) PRIM_FORGET(variable)
 #endif
 
+/* Names the address of a variable of our own to the assembler. */
+#if defined(__aarch64__)
+#define PRIM_ADDRESS_OF(variable) "S"(variable)
+#else
+#define PRIM_ADDRESS_OF(variable) "i"(variable)
+#endif
+
 /* Whether a word of memory is 0 or less; GCC would fetch it first, in an instruction of its own. */
 PRIM_INLINE bool compiler_is_spent(const int32_t *word) {
 #if defined(__x86_64__)

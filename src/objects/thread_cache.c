@@ -52,9 +52,10 @@ PRIM_INLINE bool has_cache(void) {
     return own_cache > NO_CACHE_LAST;
 }
 
+struct thread_cache *thread_cache_active;
+
 static struct {
     struct lock lock;
-    struct thread_cache *active; /* (lock: CACHES) caches of living threads */
     struct thread_cache *unused; /* (lock: CACHES) caches of exited threads, empty */
     _Atomic unsigned count;      /* (atomic: hint) of active caches */
     unsigned peak;               /* (lock: CACHES) most of them at a time */
@@ -327,7 +328,7 @@ static PRIM_COLD struct thread_cache *make_cache(void) {
         cache = new_cache();
     }
     if (cache) {
-        list_insert(&caches.active, cache);
+        list_insert(&thread_cache_active, cache);
         others = add_relaxed(&caches.count, 1);
         caches.peak = (unsigned)bits_max(caches.peak, others + 1);
         caches.total++;
@@ -386,7 +387,7 @@ static PRIM_COLD void end_thread(void *value) {
     cache->tag_depth = 0;
     cache->label = 0;
     lock_acquire(&caches.lock, LOCK_CACHES);
-    list_remove(&caches.active, cache);
+    list_remove(&thread_cache_active, cache);
     subtract_relaxed(&caches.count, 1);
     list_insert(&caches.unused, cache);
     lock_release(&caches.lock, LOCK_CACHES);
@@ -437,7 +438,7 @@ static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
 
 PRIM_COLD void thread_cache_totals_add(struct thread_cache_totals *totals) {
     lock_acquire(&caches.lock, LOCK_CACHES);
-    for (struct thread_cache *cache = caches.active; cache; cache = cache->next) {
+    for (struct thread_cache *cache = thread_cache_active; cache; cache = cache->next) {
         totals->cache_count++;
         add_cache(totals, cache);
     }
@@ -458,7 +459,7 @@ PRIM_COLD void thread_cache_poke(void) {
     thread_cache_nest();
     lock_acquire(&caches.lock, LOCK_CACHES);
     size_table_fill();
-    for (struct thread_cache *cache = caches.active; cache; cache = cache->next) {
+    for (struct thread_cache *cache = thread_cache_active; cache; cache = cache->next) {
         poke(cache);
     }
     lock_release(&caches.lock, LOCK_CACHES);
@@ -477,11 +478,11 @@ void thread_cache_fork_parent(void) {
  * trusted and is given up, at most options.cache_thread for each. */
 PRIM_COLD void thread_cache_fork_child(void) {
     lock_reset(&caches.lock);
-    caches.active = NULL;
+    thread_cache_active = NULL;
     store_relaxed(&caches.count, 0);
     struct thread_cache *cache = has_cache() ? own_cache : NULL;
     if (cache) {
-        list_insert(&caches.active, cache);
+        list_insert(&thread_cache_active, cache);
         store_relaxed(&caches.count, 1);
     }
 }

@@ -94,6 +94,9 @@ struct thread_cache_none {
 };
 extern PRIM_HIDDEN struct thread_cache_none thread_cache_none; /* (const) all zero */
 
+/* (lock: CACHES) The caches of living threads. */
+extern PRIM_HIDDEN struct thread_cache *thread_cache_active;
+
 /* What the fast paths use: the thread's cache, or the empty one. One word of static TLS. */
 extern PRIM_HIDDEN PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible;
 

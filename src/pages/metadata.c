@@ -5,18 +5,14 @@
 #include "os/lock.h"
 #include "os/memory.h"
 
-enum { BLOCK_SIZE = 128 * 1024 };
+enum { BLOCK_SIZE = METADATA_BLOCK_SIZE };
 
-/* Begins each block that structures are bumped from. */
-struct block {
-    struct block *before;
-};
+struct metadata_block *metadata_newest;
 
 static struct {
     struct lock lock;
     uintptr_t next;        /* (lock: METADATA) first free byte of the current block */
     uintptr_t end;         /* (lock: METADATA) its end; next <= end */
-    struct block *last;    /* (lock: METADATA) the current block */
     _Atomic size_t mapped; /* (atomic: counter) */
 } metadata;
 
@@ -37,12 +33,12 @@ static void *map_block(size_t size) {
 static void *bump(size_t size, size_t alignment) {
     uintptr_t start = bits_round_up(metadata.next, alignment);
     if (metadata.next == 0 || start + size > metadata.end) {
-        struct block *block = map_block(BLOCK_SIZE);
+        struct metadata_block *block = map_block(BLOCK_SIZE);
         if (!block) {
             return NULL;
         }
-        block->before = metadata.last;
-        metadata.last = block;
+        block->before = metadata_newest;
+        metadata_newest = block;
         metadata.end = (uintptr_t)block + BLOCK_SIZE;
         start = bits_round_up((uintptr_t)(block + 1), alignment);
     }
@@ -66,7 +62,7 @@ size_t metadata_mapped_bytes(void) {
 
 size_t metadata_resident(void) {
     lock_acquire(&metadata.lock, LOCK_METADATA);
-    struct block *block = metadata.last;
+    struct metadata_block *block = metadata_newest;
     lock_release(&metadata.lock, LOCK_METADATA);
     size_t bytes = 0;
     for (; block; block = block->before) {

@@ -7,6 +7,15 @@
 
 #include "base/compiler.h"
 
+enum { METADATA_BLOCK_SIZE = 128 * 1024 };
+
+/* Begins each block that structures are bumped from. */
+struct metadata_block {
+    struct metadata_block *before;
+};
+
+extern PRIM_HIDDEN struct metadata_block *metadata_newest; /* (lock: METADATA) the current one */
+
 void *metadata_allocate(size_t size, size_t alignment);
 
 /* Bytes of address space taken for metadata so far. */

@@ -9,7 +9,7 @@
 struct span_table *span_table;
 uintptr_t span_chunk_count;
 
-static _Atomic(struct span_chunk *) newest_chunk; /* (atomic: chunk list) */
+_Atomic(struct span_chunk *) span_newest_chunk;
 
 PRIM_COLD unsigned span_class_unmapped(const void *pointer) {
     struct span *slice = span_of_slice((uintptr_t)pointer);
@@ -44,8 +44,8 @@ bool span_cover(uintptr_t address, size_t size) {
             return false;
         }
         fresh->number = chunk;
-        fresh->next = load_relaxed(&newest_chunk);
-        store_release(&newest_chunk, fresh);              /* order pair: chunk list */
+        fresh->next = load_relaxed(&span_newest_chunk);
+        store_release(&span_newest_chunk, fresh);         /* order pair: chunk list */
         store_release(&span_table->chunks[chunk], fresh); /* order pair: chunk */
     }
     return true;
@@ -54,7 +54,7 @@ bool span_cover(uintptr_t address, size_t size) {
 size_t span_resident_bytes(void) {
     size_t chunk_size = bits_round_up(sizeof(struct span_chunk), memory_page_size());
     size_t bytes = 0;
-    struct span_chunk *chunk = load_acquire(&newest_chunk); /* order pair: chunk list */
+    struct span_chunk *chunk = load_acquire(&span_newest_chunk); /* order pair: chunk list */
     for (; chunk; chunk = chunk->next) {
         bytes +=
             memory_resident(chunk, chunk_size) +

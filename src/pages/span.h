@@ -119,6 +119,8 @@ struct span_table {
 extern PRIM_HIDDEN struct span_table *span_table;
 extern PRIM_HIDDEN uintptr_t span_chunk_count; /* CHUNK_COUNT, or 0 without a table */
 
+extern PRIM_HIDDEN _Atomic(struct span_chunk *) span_newest_chunk; /* (atomic: chunk list) */
+
 /* Reserves the table; called once, at initialisation. */
 void span_initialise(void);
 
