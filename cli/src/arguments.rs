@@ -19,6 +19,9 @@ Examples:
   See it beside every allocator that this system has, and keep a page with plots:
     primalloc compare --with all --html report.html -- python3 script.py
 
+  See why a process is as large as it is:
+    primalloc explain 4711
+
   See whether page faults slow it down, and what would help:
     primalloc faults -- python3 script.py
 
@@ -48,6 +51,7 @@ pub struct Arguments {
 pub enum Verb {
     Run(verbs::run::RunArguments),
     Compare(verbs::compare::CompareArguments),
+    Explain(verbs::explain::ExplainArguments),
     Faults(Box<verbs::faults::FaultsArguments>),
     Profile(Box<verbs::profile::ProfileArguments>),
     Report(verbs::report::ReportArguments),

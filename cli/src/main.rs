@@ -7,6 +7,7 @@ mod allocators;
 mod arguments;
 mod child;
 mod environment;
+mod explain;
 mod faults;
 mod handshake;
 mod library;
@@ -72,6 +73,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.verb {
         Verb::Run(arguments) => verbs::run::run(&arguments),
         Verb::Compare(arguments) => verbs::compare::run(&arguments),
+        Verb::Explain(arguments) => verbs::explain::run(&arguments),
         Verb::Faults(arguments) => verbs::faults::run(&arguments),
         Verb::Profile(arguments) => verbs::profile::run(&arguments),
         Verb::Report(arguments) => verbs::report::run(&arguments),

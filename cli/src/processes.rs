@@ -87,7 +87,7 @@ fn mapped_primalloc(process: &Process) -> Result<Option<Mapped>, ProcError> {
 }
 
 /// Whatever flavour of the library: checked, versioned, deleted since.
-fn is_library(path: &Path) -> bool {
+pub fn is_library(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     name.starts_with("libprimalloc") && name.contains(".so")
 }
@@ -146,7 +146,7 @@ fn is_program(process: &Process) -> bool {
 }
 
 /// The name that the program was started by, without what it has written after it since.
-fn program_name(process: &Process) -> Option<String> {
+pub fn program_name(process: &Process) -> Option<String> {
     let words = process.cmdline().ok()?;
     let path = words.first()?.split(' ').next()?;
     let name = Path::new(path).file_name()?.to_string_lossy();

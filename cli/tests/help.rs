@@ -8,9 +8,10 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use support::*;
 
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 13] = [
     "run",
     "compare",
+    "explain",
     "faults",
     "profile",
     "report",

@@ -6,9 +6,11 @@
 //!   json.rs        for programs
 //!   markdown.rs    for issues and documents
 //!   html.rs        one page with plots; plot.rs draws them
+//!   explain/       what a process's memory consists of
 //!   faults/        the same for `primalloc faults`
 //!   profile/       the same for heap profiles and leaks
 
+pub mod explain;
 pub mod faults;
 mod html;
 mod json;

@@ -75,6 +75,16 @@ pub fn spread_text(spread: f64, median: f64) -> String {
     }
 }
 
+/// A share of a whole; what is more than nothing is never shown as nothing.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".to_owned(),
+        few if few < 0.1 => "<0.1 %".to_owned(),
+        some if some < 10.0 => format!("{some:.1} %"),
+        many => format!("{many:.0} %"),
+    }
+}
+
 pub fn ratio_text(ratio: Option<f64>) -> String {
     match ratio {
         None => "–".to_owned(),
@@ -92,6 +102,14 @@ pub fn bytes_text(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_never_rounded_to_nothing() {
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.0001), "<0.1 %");
+        assert_eq!(percent(0.0123), "1.2 %");
+        assert_eq!(percent(0.987), "99 %");
+    }
 
     #[test]
     fn a_row_shares_unit_and_precision() {

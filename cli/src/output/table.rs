@@ -128,6 +128,25 @@ pub fn listing(header: &[&str], right_aligned: &[usize], records: Vec<Vec<String
     lines.join("\n") + "\n"
 }
 
+/// Broken at blanks, each line at most `width` wide where the words allow it.
+pub fn wrapped(sentence: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in sentence.lines() {
+        let mut current = String::new();
+        for word in line.split(' ') {
+            if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::take(&mut current));
+            }
+            if !current.is_empty() {
+                current.push(' ');
+            }
+            current += word;
+        }
+        lines.push(current);
+    }
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use anstream::adapter::strip_str;
@@ -177,5 +196,10 @@ mod tests {
         let records = vec![vec!["7".into(), "a".into()], vec!["12345".into(), "b".into()]];
         let text = listing(&["PID", "PROGRAM"], &[0], records);
         assert_eq!(strip_str(&text).to_string(), "  PID  PROGRAM\n    7  a\n12345  b\n");
+    }
+
+    #[test]
+    fn words_are_wrapped() {
+        assert_eq!(wrapped("one two three\nfour", 8), "one two\nthree\nfour");
     }
 }

@@ -4,6 +4,7 @@ pub mod allocators;
 pub mod compare;
 pub mod completions;
 pub mod diff;
+pub mod explain;
 pub mod faults;
 pub mod leaks;
 pub mod man;

@@ -6,12 +6,11 @@ use askama::Template;
 use super::chart::{self, Chart};
 use super::json;
 use super::words::{
-    caption, kind_explained, kind_name, percent, remarks, site_name, site_place, totals,
-    visible_kinds,
+    caption, kind_explained, kind_name, remarks, site_name, site_place, totals, visible_kinds,
 };
 use crate::faults::{Findings, Kind, SiteRow, advice};
 use crate::output::Host;
-use crate::output::quantity::with_thousands;
+use crate::output::quantity::{percent, with_thousands};
 
 #[derive(Template)]
 #[template(path = "faults.html")]

@@ -3,12 +3,11 @@
 use owo_colors::OwoColorize;
 
 use super::words::{
-    caption, kind_explained, kind_name, percent, remarks, site_name, site_place, totals,
-    visible_kinds,
+    caption, kind_explained, kind_name, remarks, site_name, site_place, totals, visible_kinds,
 };
 use crate::faults::{Findings, Point, Timeline, advice};
-use crate::output::quantity::{bytes_text, with_thousands};
-use crate::output::table::listing;
+use crate::output::quantity::{bytes_text, percent, with_thousands};
+use crate::output::table::{listing, wrapped};
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const LABEL_WIDTH: usize = 12;
@@ -145,25 +144,6 @@ fn shortened(name: &str) -> String {
     name.chars().take(SITE_WIDTH_MAX - 1).chain(['…']).collect()
 }
 
-/// Broken at blanks, each line at most `width` wide where the words allow it.
-fn wrapped(sentence: &str, width: usize) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for line in sentence.lines() {
-        let mut current = String::new();
-        for word in line.split(' ') {
-            if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > width {
-                lines.push(std::mem::take(&mut current));
-            }
-            if !current.is_empty() {
-                current.push(' ');
-            }
-            current += word;
-        }
-        lines.push(current);
-    }
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use anstream::adapter::strip_str;
@@ -234,10 +214,5 @@ mod tests {
         let values = timeline.rates(|point| point.minor_faults);
         assert_eq!(resampled(&timeline, &values, 4), [10.0, 5.0, 5.0, 40.0]);
         assert_eq!(resampled(&timeline, &values, 2), [10.0, 40.0]);
-    }
-
-    #[test]
-    fn words_are_wrapped() {
-        assert_eq!(wrapped("one two three\nfour", 8), "one two\nthree\nfour");
     }
 }

@@ -1,7 +1,7 @@
 //! Names and figures that the formats share.
 
 use crate::faults::{Findings, Kind, KindRow, SiteRow, minor_faults_text};
-use crate::output::quantity::{bytes_text, with_thousands};
+use crate::output::quantity::{bytes_text, percent, with_thousands};
 
 pub fn kind_name(kind: Kind) -> &'static str {
     match kind {
@@ -20,15 +20,6 @@ pub fn kind_explained(kind: Kind) -> &'static str {
         Kind::File => "programs, libraries, mapped files",
         Kind::OwnMapping => "anonymous memory, mapped past malloc",
         Kind::Other => "shared memory, the kernel's own pages",
-    }
-}
-
-pub fn percent(share: f64) -> String {
-    match share * 100.0 {
-        0.0 => "0 %".to_owned(),
-        few if few < 0.1 => "<0.1 %".to_owned(),
-        some if some < 10.0 => format!("{some:.1} %"),
-        many => format!("{many:.0} %"),
     }
 }
 
@@ -104,17 +95,4 @@ pub fn remarks(findings: &Findings) -> Vec<String> {
         ));
     }
     remarks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_never_rounded_to_nothing() {
-        assert_eq!(percent(0.0), "0 %");
-        assert_eq!(percent(0.0001), "<0.1 %");
-        assert_eq!(percent(0.0123), "1.2 %");
-        assert_eq!(percent(0.987), "99 %");
-    }
 }

@@ -1,0 +1,178 @@
+//! What was found, in plain words: what takes most, and what would change that.
+
+use super::{Explanation, SizeRow, Use};
+use crate::output::{bytes_text, with_thousands};
+
+/// What is less is not worth a word.
+const SHARE_MIN: f64 = 0.1;
+const BYTES_MIN: u64 = 4 << 20;
+/// So many sizes of free blocks are named, if they hold as much of them.
+const SIZES_SHOWN: usize = 3;
+
+pub fn advice(found: &Explanation) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if let Some(why) = &found.unread {
+        sentences
+            .push(format!("It runs on primalloc, but its heap is not told apart here: {why}."));
+    } else if !found.is_ours {
+        sentences.push(format!(
+            "It does not run on primalloc, so nobody can tell what of its anonymous memory is in \
+             use and what malloc keeps. Of one that does it is told: primalloc run -- {} ...",
+            found.program
+        ));
+    }
+    let rules = [in_use, free_pages, free_blocks, caches, anonymous, stacks, shared];
+    let mut remarks: Vec<Remark> = rules.iter().filter_map(|rule| rule(found)).collect();
+    remarks.sort_by_key(|remark| std::cmp::Reverse(remark.bytes));
+    sentences.extend(remarks.into_iter().map(|remark| remark.sentence));
+    sentences
+}
+
+/// What is to be said of so many bytes; the most is said first.
+struct Remark {
+    bytes: u64,
+    sentence: String,
+}
+
+/// The bytes, their size and their share in words, if they are worth one.
+fn worth_telling(found: &Explanation, used_for: Use) -> Option<(u64, String, String)> {
+    let bytes = found.bytes(used_for);
+    let share = found.share(used_for);
+    let is_much = bytes >= BYTES_MIN && share >= SHARE_MIN;
+    is_much.then(|| (bytes, bytes_text(bytes), format!("{:.0} %", share * 100.0)))
+}
+
+fn counted_threads(count: u64) -> String {
+    if count == 1 { "1 thread".to_owned() } else { format!("{} threads", with_thousands(count)) }
+}
+
+fn in_use(found: &Explanation) -> Option<Remark> {
+    let uses = [Use::Blocks, Use::LargeBlocks, Use::Heaps];
+    let bytes: u64 = uses.iter().map(|used_for| found.bytes(*used_for)).sum();
+    let share = bytes as f64 / found.resident_bytes.max(1) as f64;
+    let sentence = format!(
+        "{}, {:.0} %, are blocks that the program has allocated and not freed. Who allocated them: \
+         primalloc profile -- {} ...",
+        bytes_text(bytes),
+        share * 100.0,
+        found.program
+    );
+    (bytes >= BYTES_MIN && share >= SHARE_MIN).then_some(Remark { bytes, sentence })
+}
+
+fn free_pages(found: &Explanation) -> Option<Remark> {
+    let (bytes, size, share) = worth_telling(found, Use::FreePages)?;
+    let sentence = format!(
+        "{size}, {share}, are free pages, at hand if the program wants them again: those that \
+         nobody wanted for purge_delay go back, above 32 MiB also while the program sleeps. With \
+         PRIMALLOC_PURGE_DELAY=0 they go at once, for more page faults."
+    );
+    Some(Remark { bytes, sentence })
+}
+
+fn free_blocks(found: &Explanation) -> Option<Remark> {
+    let (bytes, size, share) = worth_telling(found, Use::FreeBlocks)?;
+    let mut rows: Vec<&SizeRow> = found.sizes.iter().collect();
+    rows.retain(|row| row.free_bytes as f64 >= SHARE_MIN * bytes as f64);
+    rows.sort_by_key(|row| std::cmp::Reverse(row.free_bytes));
+    rows.truncate(SIZES_SHOWN);
+    let named = |row: &&SizeRow| with_thousands(row.block_bytes);
+    let most = match listed(&rows.iter().map(named).collect::<Vec<_>>()) {
+        Some(sizes) => format!(", most of {sizes} bytes"),
+        None => String::new(),
+    };
+    let sentence = format!(
+        "{size}, {share}, are free blocks{most}: they lie between blocks in use, and only \
+         allocations of their own size can have them until those are freed."
+    );
+    Some(Remark { bytes, sentence })
+}
+
+fn caches(found: &Explanation) -> Option<Remark> {
+    let (bytes, size, share) = worth_telling(found, Use::Caches)?;
+    let count = found.part(Use::Caches).and_then(|part| part.count).unwrap_or(0);
+    let sentence = format!(
+        "{size}, {share}, are free blocks at hand for {}. PRIMALLOC_CACHE_THREAD bounds what each \
+         may keep, PRIMALLOC_CACHE_TOTAL what all may, for more slow calls.",
+        counted_threads(count)
+    );
+    Some(Remark { bytes, sentence })
+}
+
+fn anonymous(found: &Explanation) -> Option<Remark> {
+    let (bytes, size, share) = worth_telling(found, Use::Anonymous)?;
+    let sentence = format!(
+        "{size}, {share}, are anonymous memory that did not come from malloc: the program or a \
+         library maps it by itself. Who touches it: primalloc faults --pid {}",
+        found.pid
+    );
+    found.knows_heap().then_some(Remark { bytes, sentence })
+}
+
+fn stacks(found: &Explanation) -> Option<Remark> {
+    let (bytes, size, share) = worth_telling(found, Use::Stacks)?;
+    let threads = counted_threads(found.threads);
+    let sentence = format!("{size}, {share}, are stacks of {threads}, of which no malloc knows.");
+    Some(Remark { bytes, sentence })
+}
+
+fn shared(found: &Explanation) -> Option<Remark> {
+    let (bytes, size, share) = worth_telling(found, Use::Shared)?;
+    let sentence =
+        format!("{size}, {share}, are shared memory, which counts for every process that maps it.");
+    Some(Remark { bytes, sentence })
+}
+
+/// "a, b and c".
+fn listed(words: &[String]) -> Option<String> {
+    match words {
+        [] => None,
+        [only] => Some(only.clone()),
+        [firsts @ .., last] => Some(format!("{} and {last}", firsts.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::sample::{explanation, service};
+
+    fn advised(parts: &[(Use, u64, Option<u64>)]) -> String {
+        advice(&explanation(parts)).join("\n")
+    }
+
+    #[test]
+    fn what_is_little_is_not_told() {
+        let rest = (Use::Programs, 100, None);
+        assert_eq!(advised(&[(Use::FreePages, 3, None), rest]), "");
+        assert_eq!(advised(&[(Use::FreePages, 9, None), rest]), "");
+        assert!(
+            advised(&[(Use::FreePages, 12, None), rest]).contains("12.0 MiB, 11 %, are free pages")
+        );
+    }
+
+    #[test]
+    fn each_cause_has_its_remedy() {
+        let alone = |used_for| advised(&[(used_for, 50, Some(3)), (Use::Programs, 50, None)]);
+        assert!(alone(Use::LargeBlocks).contains("primalloc profile -- served"));
+        assert!(alone(Use::FreePages).contains("PRIMALLOC_PURGE_DELAY=0"));
+        assert!(alone(Use::Caches).contains("at hand for 3 threads. PRIMALLOC_CACHE_THREAD"));
+        assert!(alone(Use::Anonymous).contains("primalloc faults --pid 4711"));
+        assert!(alone(Use::Stacks).contains("stacks of 12 threads"));
+        let sizes = "free blocks, most of 1,024 bytes: they lie";
+        assert!(alone(Use::FreeBlocks).contains(sizes), "{}", alone(Use::FreeBlocks));
+        assert_eq!(alone(Use::Files), "");
+    }
+
+    #[test]
+    fn of_others_nothing_is_claimed() {
+        let mut found = service();
+        found.is_ours = false;
+        found.parts.retain(|part| part.used_for == Use::Anonymous);
+        let sentences = advice(&found);
+        assert_eq!(sentences.len(), 1, "{sentences:?}");
+        assert!(sentences[0].contains("does not run on primalloc"));
+        found.unread = Some("/proc/4711/mem cannot be read".to_owned());
+        assert!(advice(&found)[0].contains("not told apart here: /proc/4711/mem cannot be read."));
+    }
+}

@@ -1,0 +1,227 @@
+//! Why a process is as large as it is: what its resident memory consists of.
+//!
+//! Nothing runs in the process, and nobody stops it: what is said here is read.
+//!
+//!   memory.rs    its memory, and which of its pages are resident
+//!   note.rs      where primalloc's books are in it
+//!   books.rs     what these say: blocks in use, cached, free, by size
+//!   mappings.rs  what the kernel says of the rest
+//!   advice.rs    what was found, in plain words
+
+mod advice;
+mod books;
+mod mappings;
+mod memory;
+mod note;
+
+use anyhow::{Result, anyhow, bail};
+use procfs::ProcError;
+use procfs::process::Process;
+use serde::Serialize;
+
+pub use advice::advice;
+pub use books::SizeRow;
+
+use books::Books;
+use mappings::Mappings;
+use memory::Memory;
+use note::Note;
+
+use crate::processes;
+
+/// What resident memory is used for, in the order in which it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Use {
+    Blocks,
+    LargeBlocks,
+    Heaps,
+    Caches,
+    FreeBlocks,
+    FreePages,
+    Records,
+    Brk,
+    Anonymous,
+    Stacks,
+    Programs,
+    Files,
+    Shared,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Part {
+    #[serde(rename = "use")]
+    pub used_for: Use,
+    pub resident_bytes: u64,
+    /// How many there are, of what can be counted: blocks, threads.
+    pub count: Option<u64>,
+}
+
+/// The one source of every output format.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    pub pid: i32,
+    pub program: String,
+    pub resident_bytes: u64,
+    pub swapped_bytes: u64,
+    /// Of the resident bytes, in huge pages.
+    pub huge_bytes: u64,
+    /// Whether the process runs on primalloc.
+    pub is_ours: bool,
+    /// Why the heap could not be looked into although it is primalloc's.
+    pub unread: Option<String>,
+    pub threads: u64,
+    /// In the order of their uses, without what holds nothing. They add up to the resident bytes.
+    pub parts: Vec<Part>,
+    /// By the size of the blocks; empty where the heap was not looked into.
+    pub sizes: Vec<SizeRow>,
+}
+
+impl Explanation {
+    /// Whether what is anonymous and not the heap's did not come from malloc.
+    pub fn knows_heap(&self) -> bool {
+        self.is_ours && self.unread.is_none()
+    }
+
+    pub fn part(&self, used_for: Use) -> Option<&Part> {
+        self.parts.iter().find(|part| part.used_for == used_for)
+    }
+
+    pub fn bytes(&self, used_for: Use) -> u64 {
+        self.part(used_for).map_or(0, |part| part.resident_bytes)
+    }
+
+    pub fn share(&self, used_for: Use) -> f64 {
+        self.bytes(used_for) as f64 / self.resident_bytes.max(1) as f64
+    }
+}
+
+pub fn explain(pid: i32) -> Result<Explanation> {
+    let process = Process::new(pid).map_err(|error| refusal(pid, error))?;
+    let program = processes::program_name(&process).or_else(|| Some(process.stat().ok()?.comm));
+    let mut mappings = Mappings::read(&process)?;
+    if mappings.is_empty() {
+        bail!(
+            "{pid}: it has no memory of its own: a thread of the kernel, or a process that ended"
+        );
+    }
+    let mut books = Books::default();
+    let mut unread = None;
+    match Memory::open(pid) {
+        Ok(memory) => {
+            let notes = Note::find_all(&mappings, &memory);
+            if notes.is_empty() && mappings.has_library() {
+                unread = Some(anyhow!("this library is the minimal one, or of an older version"));
+            }
+            let read = notes.into_iter().try_for_each(|note| books.add(&note?, &memory));
+            unread = read.err().or(unread);
+        }
+        Err(error) if mappings.has_library() => unread = Some(error),
+        Err(_) => {}
+    }
+    mappings.note_heap(books.places());
+    Ok(Explanation {
+        pid,
+        program: program.unwrap_or_default(),
+        resident_bytes: mappings.resident_bytes(),
+        swapped_bytes: mappings.swapped_bytes(),
+        huge_bytes: mappings.huge_bytes(),
+        is_ours: books.is_any() || unread.is_some(),
+        unread: unread.map(|error| format!("{error:#}")),
+        threads: mappings.thread_count(),
+        parts: parts(&books, &mappings),
+        sizes: books.sizes(),
+    })
+}
+
+/// Why the kernel shows nothing of it, and what may help.
+fn refusal(pid: i32, error: ProcError) -> anyhow::Error {
+    match error {
+        ProcError::PermissionDenied(_) => anyhow!(
+            "{pid}: the kernel does not let you look into this process; root may: sudo primalloc \
+             explain {pid}"
+        ),
+        ProcError::NotFound(_) => anyhow!("{pid}: there is no such process"),
+        error => anyhow!("{pid}: {error}"),
+    }
+}
+
+/// What the heap has is not in the kernel's figures for anonymous memory a second time. The process
+/// goes on while we read, so the one may have less than the other.
+fn parts(books: &Books, mappings: &Mappings) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut add = |used_for, resident_bytes, count| {
+        if resident_bytes > 0 {
+            parts.push(Part { used_for, resident_bytes, count });
+        }
+    };
+    let mut left = mappings.anonymous_bytes();
+    for (used_for, bytes, count) in books.uses() {
+        let resident_bytes = bytes.min(left);
+        left -= resident_bytes;
+        add(used_for, resident_bytes, count);
+    }
+    add(Use::Brk, mappings.break_bytes(), None);
+    add(Use::Anonymous, left, None);
+    add(Use::Stacks, mappings.stack_bytes(), Some(mappings.thread_count()));
+    add(Use::Programs, mappings.program_bytes(), None);
+    add(Use::Files, mappings.file_bytes(), None);
+    add(Use::Shared, mappings.shared_bytes(), None);
+    parts
+}
+
+#[cfg(test)]
+pub mod sample {
+    //! A made-up process for the tests of the rules and of the formats.
+
+    use super::*;
+
+    pub fn explanation(parts: &[(Use, u64, Option<u64>)]) -> Explanation {
+        let part = |&(used_for, mebibytes, count): &(Use, u64, Option<u64>)| Part {
+            used_for,
+            resident_bytes: mebibytes << 20,
+            count,
+        };
+        let parts: Vec<Part> = parts.iter().map(part).collect();
+        let row = |block_bytes, blocks, free_bytes| SizeRow {
+            block_bytes,
+            blocks,
+            in_use_bytes: block_bytes * blocks,
+            cached_bytes: 0,
+            free_bytes,
+            resident_bytes: block_bytes * blocks + free_bytes,
+            slabs: 1,
+        };
+        Explanation {
+            pid: 4711,
+            program: "served".to_owned(),
+            resident_bytes: parts.iter().map(|part| part.resident_bytes).sum(),
+            swapped_bytes: 0,
+            huge_bytes: 32 << 20,
+            is_ours: true,
+            unread: None,
+            threads: 12,
+            parts,
+            sizes: vec![
+                row(16, 10, 100),
+                row(64, 300_000, 2 << 20),
+                row(1024, 20_000, 30 << 20),
+                row(2048, 1, 0),
+            ],
+        }
+    }
+
+    pub fn service() -> Explanation {
+        explanation(&[
+            (Use::Blocks, 70, Some(320_011)),
+            (Use::LargeBlocks, 40, Some(3)),
+            (Use::Caches, 3, Some(12)),
+            (Use::FreeBlocks, 32, None),
+            (Use::FreePages, 20, None),
+            (Use::Records, 1, None),
+            (Use::Anonymous, 24, None),
+            (Use::Stacks, 2, Some(12)),
+            (Use::Programs, 8, None),
+        ])
+    }
+}

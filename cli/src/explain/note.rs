@@ -1,0 +1,240 @@
+//! Where primalloc's books are: the ELF note that src/watch/outside.c writes.
+//!
+//! It is read from the process, not from a file: the file may have been replaced since.
+
+use std::io;
+
+use anyhow::{Context, Result, bail};
+use object::Endianness;
+use object::elf::{ELFMAG, FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
+use object::pod;
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use super::mappings::Mappings;
+use super::memory::Memory;
+
+const OWNER: &[u8] = b"primalloc\0";
+const TYPE: u32 = 1;
+/// Owner and description end with a whole word.
+const ALIGNMENT: usize = 4;
+const HEADER_SIZE: usize = 12;
+const ADDRESSES: usize = 5;
+const WORDS: usize = ADDRESSES + 1;
+const HALVES: usize = 25;
+/// Program headers of one file: none has as many.
+const HEADERS_MAX: usize = 1000;
+
+/// Addresses in the process, and offsets in the structures that are there, by their names in src.
+#[derive(Debug, Default, PartialEq)]
+pub struct Note {
+    pub newest_chunk: u64,
+    pub size_classes: u64,
+    pub shards: u64,
+    pub active_caches: u64,
+    pub newest_metadata: u64,
+    pub chunk_next: u64,
+    pub slice_shift: u64,
+    pub chunk_shift: u64,
+    pub slot_size: u64,
+    pub span: SpanOffsets,
+    pub class_count: u64,
+    pub shard_count: u64,
+    pub rests: u64,
+    pub rest_size: u64,
+    pub listed_count: u64,
+    pub cache: CacheOffsets,
+    pub metadata_block_size: u64,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct SpanOffsets {
+    pub slice_count: usize,
+    pub used_count: usize,
+    pub free_count: usize,
+    pub state: usize,
+    pub object_class: usize,
+    pub bucket: usize,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct CacheOffsets {
+    pub next: u64,
+    pub room: u64,
+    pub in_use: u64,
+    pub bins: u64,
+    pub rest: u64,
+    pub bin_size: u64,
+    pub capacity: u64,
+    pub spare_count: u64,
+    pub small_class_last: u64,
+    pub few_blocks: u64,
+}
+
+impl Note {
+    /// Of everything that is mapped: a program may have primalloc linked in and preloaded.
+    pub fn find_all(mappings: &Mappings, memory: &Memory) -> Vec<Result<Note>> {
+        let note = |(start, name): (u64, &str)| {
+            let found = find(memory, start).ok()??;
+            Some(found.with_context(|| name.to_owned()))
+        };
+        mappings.images().filter_map(note).collect()
+    }
+
+    fn parse(address: u64, kind: u32, description: &[u8]) -> Result<Note> {
+        if kind != TYPE || description.len() < WORDS * 4 + HALVES * 2 {
+            bail!("this primalloc is of another version than this tool");
+        }
+        let word = |index: usize| {
+            let bytes: [u8; 4] = description[index * 4..][..4].try_into().unwrap_or_default();
+            i32::from_ne_bytes(bytes)
+        };
+        let place =
+            |index: usize| (address + index as u64 * 4).wrapping_add_signed(i64::from(word(index)));
+        let mut halves = description[WORDS * 4..]
+            .chunks_exact(2)
+            .map(|bytes| u64::from(u16::from_ne_bytes(bytes.try_into().unwrap_or_default())));
+        let mut half = || halves.next().unwrap_or_default();
+        Ok(Note {
+            newest_chunk: place(0),
+            size_classes: place(1),
+            shards: place(2),
+            active_caches: place(3),
+            newest_metadata: place(4),
+            chunk_next: u64::from(word(ADDRESSES) as u32),
+            slice_shift: half(),
+            chunk_shift: half(),
+            slot_size: half(),
+            span: SpanOffsets {
+                slice_count: half() as usize,
+                used_count: half() as usize,
+                free_count: half() as usize,
+                state: half() as usize,
+                object_class: half() as usize,
+                bucket: half() as usize,
+            },
+            class_count: half(),
+            shard_count: half(),
+            rests: half(),
+            rest_size: half(),
+            listed_count: half(),
+            cache: CacheOffsets {
+                next: half(),
+                room: half(),
+                in_use: half(),
+                bins: half(),
+                rest: half(),
+                bin_size: half(),
+                capacity: half(),
+                spare_count: half(),
+                small_class_last: half(),
+                few_blocks: half(),
+            },
+            metadata_block_size: half() << 10,
+        })
+    }
+}
+
+/// The note of the ELF file whose first page is mapped at `start`, if it has one.
+fn find(memory: &Memory, start: u64) -> io::Result<Option<Result<Note>>> {
+    let bytes = memory.read_vec(start, size_of::<FileHeader64<Endianness>>())?;
+    if !bytes.starts_with(&ELFMAG) {
+        return Ok(None);
+    }
+    let Ok((header, _)) = pod::from_bytes::<FileHeader64<Endianness>>(&bytes) else {
+        return Ok(None);
+    };
+    let Ok(endian) = header.endian() else { return Ok(None) };
+    let count = usize::from(header.e_phnum(endian)).min(HEADERS_MAX);
+    let table = memory.read_vec(
+        start + header.e_phoff(endian),
+        count * size_of::<ProgramHeader64<Endianness>>(),
+    )?;
+    let Ok((headers, _)) = pod::slice_from_bytes::<ProgramHeader64<Endianness>>(&table, count)
+    else {
+        return Ok(None);
+    };
+    let first = headers.iter().find(|segment| segment.p_type(endian) == PT_LOAD);
+    let bias = start.wrapping_sub(first.map_or(0, |segment| segment.p_vaddr(endian)));
+    for segment in headers.iter().filter(|segment| segment.p_type(endian) == PT_NOTE) {
+        let address = bias.wrapping_add(segment.p_vaddr(endian));
+        let notes = memory.read_vec(address, segment.p_memsz(endian) as usize)?;
+        if let Some((offset, kind, description)) = ours(&notes) {
+            return Ok(Some(Note::parse(address + offset as u64, kind, description)));
+        }
+    }
+    Ok(None)
+}
+
+/// Among the notes of a segment: where our description begins, of which type it is, and
+/// what it says.
+fn ours(notes: &[u8]) -> Option<(usize, u32, &[u8])> {
+    let mut at = 0;
+    loop {
+        let word = |index: usize| {
+            let bytes = notes.get(at + index * 4..at + index * 4 + 4)?;
+            Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+        };
+        let (owner_size, size, kind) = (word(0)? as usize, word(1)? as usize, word(2)?);
+        let owner = notes.get(at + HEADER_SIZE..)?.get(..owner_size)?;
+        let begin = (at + HEADER_SIZE + owner_size).next_multiple_of(ALIGNMENT);
+        let description = notes.get(begin..)?.get(..size)?;
+        if owner == OWNER {
+            return Some((begin, kind, description));
+        }
+        at = (begin + size).next_multiple_of(ALIGNMENT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the linker lays notes out, each at a whole word.
+    fn note(owner: &[u8], kind: u32, description: &[u8]) -> Vec<u8> {
+        let words = [owner.len() as u32, description.len() as u32, kind];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        for part in [owner, description] {
+            bytes.extend(part);
+            bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        }
+        bytes
+    }
+
+    fn description() -> Vec<u8> {
+        let words = [0x100, 0x200, -0x10, 0x400, 0x500, 0x10_0840];
+        let halves = (1..=HALVES as u16).flat_map(u16::to_ne_bytes);
+        words.iter().flat_map(|word: &i32| word.to_ne_bytes()).chain(halves).collect()
+    }
+
+    #[test]
+    fn ours_is_found_among_others() {
+        let build_id = note(b"GNU\0", 3, &[7; 20]);
+        let other = note(b"primal\0", 1, b"xyz");
+        let notes = [build_id.clone(), other, note(OWNER, TYPE, b"here")].concat();
+        let (offset, kind, found) = ours(&notes).unwrap();
+        assert_eq!((kind, found, &notes[offset..][..4]), (TYPE, &b"here"[..], &b"here"[..]));
+        assert_eq!(ours(&build_id), None);
+        assert_eq!(ours(&notes[..notes.len() - 1]), None);
+        assert_eq!(ours(&[0xff; 40]), None);
+    }
+
+    #[test]
+    fn addresses_count_from_themselves() {
+        let parsed = Note::parse(0x7000_0000, TYPE, &description()).unwrap();
+        assert_eq!((parsed.newest_chunk, parsed.size_classes), (0x7000_0100, 0x7000_0204));
+        assert_eq!((parsed.shards, parsed.active_caches), (0x6fff_fff8, 0x7000_040c));
+        assert_eq!(parsed.chunk_next, 0x10_0840);
+        assert_eq!((parsed.slice_shift, parsed.span.bucket, parsed.class_count), (1, 9, 10));
+        assert_eq!((parsed.listed_count, parsed.cache.next), (14, 15));
+        assert_eq!((parsed.cache.few_blocks, parsed.metadata_block_size), (24, 25 << 10));
+    }
+
+    #[test]
+    fn a_note_of_another_version_is_refused() {
+        let whole = description();
+        for (kind, description) in [(TYPE, &whole[..whole.len() - 2]), (TYPE + 1, &whole)] {
+            let error = Note::parse(0, kind, description).unwrap_err();
+            assert!(error.to_string().contains("of another version"));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! `primalloc explain`, on processes that hold known amounts of every kind of memory.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+use support::*;
+
+const MIB: u64 = 1 << 20;
+
+/// Ends the process when the test does, however it does.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// The program, once it holds what it shall hold.
+    fn ready(program: &Path, environment: &[(&str, &str)]) -> Running {
+        let mut command = Command::new(program);
+        command.envs(environment.iter().copied());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Running(child)
+    }
+
+    fn explain(&self, words: &[&str]) -> assert_cmd::assert::Assert {
+        tool().arg("explain").args(words).arg(self.0.id().to_string()).assert().success()
+    }
+
+    fn explained(&self) -> Value {
+        serde_json::from_slice(&self.explain(&["--json"]).get_output().stdout).unwrap()
+    }
+}
+
+fn program(name: &str, flags: &[&str]) -> std::path::PathBuf {
+    compile("explained.c", name, &[&["-O1", "-g", "-fno-builtin", "-pthread"], flags].concat())
+}
+
+fn preloaded() -> Option<String> {
+    Some(real_library()?.to_str().unwrap().to_owned())
+}
+
+fn part(found: &Value, name: &str) -> (u64, Option<u64>) {
+    let parts = found["parts"].as_array().unwrap();
+    match parts.iter().find(|part| part["use"] == name) {
+        None => (0, None),
+        Some(part) => (part["resident_bytes"].as_u64().unwrap(), part["count"].as_u64()),
+    }
+}
+
+fn assert_near(what: &str, found: u64, expected: u64, more: u64) {
+    let is_near = (expected..=expected + more).contains(&found);
+    assert!(is_near, "{what}: {found} bytes, not {expected} to {more} more");
+}
+
+fn assert_adds_up(found: &Value) {
+    let parts = found["parts"].as_array().unwrap();
+    let sum: u64 = parts.iter().map(|part| part["resident_bytes"].as_u64().unwrap()).sum();
+    assert_eq!(sum, found["resident_bytes"].as_u64().unwrap());
+}
+
+/// What explained.c holds; a block of 1,000 bytes is one of 1,024 in the heap.
+fn assert_holds_what_it_holds(found: &Value) {
+    assert_eq!(found["is_ours"], true);
+    assert_eq!(found["unread"], Value::Null);
+    assert_adds_up(found);
+    let (bytes, blocks) = part(found, "blocks");
+    assert_near("blocks", bytes, 20_000 * 1024, MIB);
+    assert!((20_000..20_200).contains(&blocks.unwrap()), "{blocks:?}");
+    assert_eq!(part(found, "large_blocks").1, Some(8));
+    assert_near("large blocks", part(found, "large_blocks").0, 32 * MIB, MIB);
+    assert_near("heaps", part(found, "heaps").0, 3000 * 2000, MIB);
+    let free = part(found, "free_blocks").0 + part(found, "caches").0;
+    assert_near("free blocks", free, 20_000 * 1024 - MIB, 3 * MIB);
+    // A slice of it may serve as a slab again.
+    assert_near("free pages", part(found, "free_pages").0, 15 * MIB, 3 * MIB);
+    assert_near("anonymous", part(found, "anonymous").0, 24 * MIB, MIB);
+    assert_near("shared", part(found, "shared").0, 12 * MIB, MIB);
+    assert_near("stacks", part(found, "stacks").0, 3 * MIB, MIB);
+    assert_eq!(part(found, "stacks").1, Some(4));
+    assert!((4096..2 * MIB).contains(&part(found, "records").0));
+    let sizes = found["sizes"].as_array().unwrap();
+    let row = sizes.iter().find(|row| row["block_bytes"] == 1024).unwrap();
+    assert!((20_000..20_010).contains(&row["blocks"].as_u64().unwrap()), "{row}");
+}
+
+#[test]
+fn every_kind_of_memory_is_told() {
+    let Some(library) = preloaded() else { return };
+    let running = Running::ready(&program("explained", &["-ldl"]), &[("LD_PRELOAD", &library)]);
+    assert_holds_what_it_holds(&running.explained());
+
+    let id = running.0.id();
+    let text = running.explain(&["--sizes"]);
+    text.stderr("").stdout(
+        contains(format!("explained ({id}): "))
+            .and(contains("on primalloc, 4 threads"))
+            .and(contains("8 blocks above 256 KiB"))
+            .and(contains("first-class, by prim_heap_new"))
+            .and(contains("SIZE"))
+            .and(contains("free blocks, most of 1,024 bytes: they lie between"))
+            .and(contains(format!("primalloc faults --pid {id}"))),
+    );
+}
+
+#[test]
+fn without_huge_pages_it_is_the_same() {
+    let Some(library) = preloaded() else { return };
+    let environment = [("LD_PRELOAD", library.as_str()), ("PRIMALLOC_THP", "never")];
+    let running = Running::ready(&program("explained-small", &["-ldl"]), &environment);
+    let found = running.explained();
+    assert_holds_what_it_holds(&found);
+    assert_eq!(found["huge_bytes"], 0);
+}
+
+#[test]
+fn a_static_program_is_told_as_well() {
+    let Some(library) = real_library() else { return };
+    let archive = library.parent().unwrap().join("libprimalloc.a");
+    let flags = ["-static-pie", "-fPIE", archive.to_str().unwrap()];
+    for (name, flags) in [("linked-pie", &flags[..]), ("linked", &["-static", flags[2]])] {
+        let linked = program(name, flags);
+        assert!(Command::new("strip").arg(&linked).status().unwrap().success());
+        let found = Running::ready(&linked, &[]).explained();
+        assert_eq!(found["is_ours"], true, "{name}");
+        assert_adds_up(&found);
+        assert_eq!(part(&found, "large_blocks").1, Some(8), "{name}");
+        assert_near(name, part(&found, "blocks").0, 20_000 * 1024, MIB);
+    }
+}
+
+#[test]
+fn of_a_hardened_heap_what_is_free_is_not_told_apart() {
+    let Some(library) = preloaded() else { return };
+    let environment = [("LD_PRELOAD", library.as_str()), ("PRIMALLOC_HARDENED", "1")];
+    let running = Running::ready(&program("explained-hardened", &["-ldl"]), &environment);
+    let found = running.explained();
+    assert_adds_up(&found);
+    assert_eq!(part(&found, "blocks").1, None);
+    assert_near("all blocks", part(&found, "blocks").0, 40_000 * 1000, 8 * MIB);
+    running.explain(&[]).stdout(contains("in use or free: it is hardened"));
+}
+
+#[test]
+fn a_library_without_a_note_is_said_to_be_one() {
+    let Some(library) = real_library() else { return };
+    let minimal = library.parent().unwrap().join("libprimalloc-minimal.so");
+    let environment = [("LD_PRELOAD", minimal.to_str().unwrap())];
+    let running = Running::ready(&program("explained-minimal", &["-ldl"]), &environment);
+    let found = running.explained();
+    assert_adds_up(&found);
+    assert_eq!(found["is_ours"], true);
+    running.explain(&[]).stdout(
+        contains("is not told apart here: this library is the minimal one")
+            .and(contains("did not come from malloc").not()),
+    );
+}
+
+#[test]
+fn of_others_the_kernel_tells() {
+    let running = Running::ready(&program("explained-libc", &["-ldl"]), &[]);
+    let found = running.explained();
+    assert_adds_up(&found);
+    assert_eq!(found["is_ours"], false);
+    assert_eq!(found["sizes"], Value::Array(Vec::new()));
+    assert_near("stacks", part(&found, "stacks").0, 3 * MIB, MIB);
+    running.explain(&[]).stdout(
+        contains("not on primalloc, 4 threads")
+            .and(contains("It does not run on primalloc"))
+            .and(contains("heap by brk")),
+    );
+}
+
+#[test]
+fn what_cannot_be_explained_is_named() {
+    let explain = |word: &str| tool().args(["explain", word]).assert().code(125);
+    explain("2147483647").stderr(contains("2147483647: there is no such process"));
+    explain("0").stderr(contains("invalid value '0' for '<PID>'"));
+    explain("-1").stderr(contains("invalid value '-1' for '<PID>'"));
+    explain("redis").stderr(contains("invalid value 'redis' for '<PID>'"));
+
+    let mut child = Command::new("true").stdin(Stdio::null()).spawn().unwrap();
+    let id = child.id();
+    let stat = || std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    wait_until("the program's end", || stat().contains(") Z "));
+    explain(&id.to_string()).stderr(contains("has no memory of its own"));
+    child.wait().unwrap();
+}
