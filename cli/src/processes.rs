@@ -54,8 +54,12 @@ pub enum LibraryState {
 pub fn list() -> Result<Listing> {
     let mut listing = Listing { processes: Vec::new(), unreadable: 0 };
     let mut versions = HashMap::new();
+    let mut programs = HashMap::new();
     for process in all_processes().context("/proc cannot be read")?.flatten() {
-        match mapped_primalloc(&process) {
+        let mapped = mapped_primalloc(&process).map(|mapped| {
+            mapped.or_else(|| is_linked(&process, &mut programs).then_some(Mapped::Linked))
+        });
+        match mapped {
             Ok(Some(mapped)) => listing.processes.extend(describe(&process, mapped, &mut versions)),
             Ok(None) => {}
             Err(ProcError::PermissionDenied(_)) if is_program(&process) => listing.unreadable += 1,
@@ -84,6 +88,14 @@ fn mapped_primalloc(process: &Process) -> Result<Option<Mapped>, ProcError> {
         }
     }
     Ok(mapped)
+}
+
+/// Kernels that keep no names of anonymous memory do not tell; the program's file does.
+fn is_linked(process: &Process, programs: &mut HashMap<PathBuf, bool>) -> bool {
+    let Ok(program) = process.exe() else { return false };
+    let link = Path::new("/proc").join(process.pid().to_string()).join("exe");
+    let has_note = || Image::read(&link).is_ok_and(|image| image.has_note);
+    *programs.entry(program).or_insert_with(has_note)
 }
 
 /// Whatever flavour of the library: checked, versioned, deleted since.

@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -30,6 +32,25 @@ fn it_answers_serves_and_is_listed() {
     list.env("PRIMALLOC_LIBRARY", &library).arg("allocators");
     let version = env!("CARGO_PKG_VERSION");
     list.assert().success().stdout(contains(format!("primalloc  {version}    yes")));
+}
+
+#[test]
+fn a_program_with_the_archive_in_it_is_listed() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let archive = library.parent().unwrap().join("libprimalloc.a");
+    let program =
+        compile("explained.c", "linked", &["-static-pie", "-pthread", archive.to_str().unwrap()]);
+    let mut child =
+        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let row =
+        predicates::str::is_match(format!("{} .*linked .*linked into the program", child.id()));
+    tool().arg("ps").assert().success().stdout(row.unwrap());
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub struct Image {
     pub is_go: bool,
     /// What libraries find in it.
     pub malloc: Option<LinkedMalloc>,
+    /// It says where primalloc's records are: the library does, and who has it linked in.
+    pub has_note: bool,
 }
 
 /// Whose malloc is linked into a program.
@@ -85,6 +87,7 @@ where
         needed: Vec::new(),
         is_go: false,
         malloc: None,
+        has_note: false,
     };
     for segment in file.elf_program_headers() {
         if let Some(loader) = segment.interpreter(endian, data)? {
@@ -103,6 +106,7 @@ where
     image.is_go = sections.iter().any(|section| {
         matches!(sections.section_name(endian, section), Ok(b".go.buildinfo" | b".gopclntab"))
     });
+    image.has_note = sections.section_by_name(endian, b".note.primalloc").is_some();
     let symbols = file.elf_dynamic_symbol_table();
     let has_malloc = symbols.iter().any(|symbol| {
         let is_malloc = symbols.symbol_name(endian, symbol).is_ok_and(|name| name == b"malloc");
