@@ -25,6 +25,7 @@ enum {
 #define STARTING (-1)
 
 _Atomic size_t maintenance_threshold = CANNOT_START; /* (atomic: threshold) */
+_Atomic size_t maintenance_least = MAINTENANCE_ALONE;
 
 static _Atomic uint32_t must_leave; /* (atomic: hint) a futex, too */
 
@@ -46,7 +47,8 @@ void maintenance_look(void) {
     static _Atomic unsigned next_set;    /* (atomic: hint) to be counted */
     static _Atomic size_t counted_bytes; /* (atomic: hint) in the sets before that one */
     size_t threshold = load_relaxed(&maintenance_threshold);
-    bool is_small = threshold == MAINTENANCE_MIN && page_heap_resident_bytes() < threshold;
+    size_t least = load_relaxed(&maintenance_least);
+    bool is_small = threshold == least && page_heap_resident_bytes() < threshold;
     if (is_small || threshold == CANNOT_START) {
         return;
     }
@@ -59,7 +61,7 @@ void maintenance_look(void) {
         return;
     }
     bytes += purge_returnable_bytes();
-    size_t lowered = bits_min(threshold, bits_max(MAINTENANCE_MIN, bytes + MAINTENANCE_MIN));
+    size_t lowered = bits_min(threshold, bits_max(least, bytes + least));
     size_t next = bytes >= threshold ? 0 : lowered;
     if (next != threshold) {
         compare_exchange_relaxed(&maintenance_threshold, &threshold, next);
@@ -83,6 +85,7 @@ static size_t work(void) {
     unsigned quiet = 0; /* windows without anything returned */
     unsigned stuck = 0; /* of these, windows in which the program did not stir either */
     size_t in_slabs = slab_returnable_bytes();
+    size_t least = load_relaxed(&maintenance_least);
     while (!load_relaxed(&must_leave) && is_wanted()) {
         wait_for_end_of_window();
         if (load_relaxed(&must_leave) || !is_wanted()) {
@@ -96,20 +99,21 @@ static size_t work(void) {
         quiet = returned ? 0 : quiet + 1;
         stuck = returned || stirs ? 0 : stuck + 1;
         size_t left = returnable_bytes();
-        if (left < LITTLE || (quiet >= QUIET_WINDOWS && left < MAINTENANCE_MIN)) {
+        if (left < LITTLE || (quiet >= QUIET_WINDOWS && left < least)) {
             break;
         }
         if (stuck >= QUIET_WINDOWS) { /* locked pages, pages of slabs with a block each */
-            return left + MAINTENANCE_MIN;
+            return left + least;
         }
     }
-    return MAINTENANCE_MIN;
+    return least;
 }
 
 /* The body of the thread. Who frees much just before the threshold is back finds no thread to
  * start: so we look once more ourselves. */
 static void maintain(void) {
     store_relaxed(&number, thread_number());
+    maintenance_note_threads();
     thread_cache_refuse();
     thread_name("primalloc");
     purge_open_window();
@@ -141,7 +145,7 @@ void maintenance_start(const void *caller, bool is_large) {
         thread_cache_has_ended()) {
         return;
     }
-    size_t least = purge_bare_bytes() + MAINTENANCE_MIN;
+    size_t least = purge_bare_bytes() + load_relaxed(&maintenance_least);
     bool is_worth_it = returnable_bytes() >= least;
     if (!compare_exchange_relaxed(&maintenance_threshold, &threshold,
                                   is_worth_it ? CANNOT_START : least) ||
@@ -156,13 +160,20 @@ void maintenance_start(const void *caller, bool is_large) {
     store_relaxed(&number, STARTING);
     if (!thread_start(maintain)) { /* no thread to be had: not to be tried at every turn */
         store_relaxed(&number, 0);
-        store_relaxed(&maintenance_threshold, returnable_bytes() + MAINTENANCE_MIN);
+        store_relaxed(&maintenance_threshold,
+                      returnable_bytes() + load_relaxed(&maintenance_least));
     }
+}
+
+void maintenance_note_threads(void) {
+    size_t alone = MAINTENANCE_ALONE;
+    store_relaxed(&maintenance_least, MAINTENANCE_MIN);
+    compare_exchange_relaxed(&maintenance_threshold, &alone, MAINTENANCE_MIN);
 }
 
 void maintenance_note_main(void) {
     process_note_home();
-    store_relaxed(&maintenance_threshold, MAINTENANCE_MIN);
+    store_relaxed(&maintenance_threshold, load_relaxed(&maintenance_least));
 }
 
 void maintenance_leave(void) {
@@ -193,6 +204,7 @@ void maintenance_confine(void) {
 
 void maintenance_fork_child(void) {
     store_relaxed(&number, 0);
+    store_relaxed(&maintenance_least, MAINTENANCE_ALONE);
     if (process_has_home()) {
         maintenance_note_main();
     }

@@ -1,10 +1,12 @@
 /* maintenance.h - returning what an idle program left behind: a thread that comes and goes.
  *
  * A program that frees much and then makes no call gives nobody an occasion to purge. So when more
- * than MAINTENANCE_MIN could be returned, a thread is started, which ends a window of purge.h once
- * every options.purge_delay. It leaves when nothing is left to return, or when nothing was for two
- * windows: a process that is done costs no thread and no wake-up. It is a thread of libc's own
- * making, so that a change of user reaches it, but it never gets a thread cache.
+ * than MAINTENANCE_ALONE could be returned, a thread is started, which ends a window of purge.h
+ * once every options.purge_delay. A process that has had a second thread gets it from
+ * MAINTENANCE_MIN on: what libc does faster for a single one is lost by then. It leaves when
+ * nothing is left to return, or when nothing was for two windows: a process that is done costs no
+ * thread and no wake-up. It is a thread of libc's own making, so that a change of user reaches it,
+ * but it never gets a thread cache.
  *
  * States, all in one word, maintenance_threshold: SIZE_MAX while there can be no thread (main has
  * not begun) or there is one already; else the dirty bytes from which on one is wanted, which is 0
@@ -18,7 +20,9 @@
 
 #include "pages/purge.h"
 
-enum { MAINTENANCE_MIN = 32 << 20 };
+enum { MAINTENANCE_ALONE = 32 << 20, MAINTENANCE_MIN = 8 << 20 };
+
+extern PRIM_HIDDEN _Atomic size_t maintenance_least; /* (atomic: hint) one of these */
 
 extern PRIM_HIDDEN _Atomic size_t maintenance_threshold; /* (atomic: threshold) */
 
@@ -38,6 +42,9 @@ void maintenance_look(void);
 
 /* The program's main begins: until then there is no thread. */
 void maintenance_note_main(void);
+
+/* A second thread has come. */
+void maintenance_note_threads(void);
 
 /* The last thread that had a cache ends: so does ours, lest it keep the process alive. */
 void maintenance_leave(void);

@@ -336,6 +336,7 @@ static PRIM_COLD struct thread_cache *make_cache(void) {
     lock_release(&caches.lock, LOCK_CACHES);
     if (others == 1) { /* until now one thread was alone, and its shard enough */
         slab_initialise((unsigned)option_now(shards));
+        maintenance_note_threads();
     }
     if (cache) {
         cache->marks = (uint8_t)((uintptr_t)own_cache >> 1);
@@ -407,6 +408,7 @@ PRIM_COLD void thread_cache_apply_options(void) {
     thread_cache_nest();
     if (load_relaxed(&caches.count) > 1) {
         slab_initialise((unsigned)option_now(shards));
+        maintenance_note_threads();
     }
     lock_acquire(&caches.lock, LOCK_CACHES);
     if (tells_sizes_apart) { /* a young process does not */

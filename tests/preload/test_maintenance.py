@@ -55,6 +55,14 @@ def test_no_thread_for_little(idle):
     assert named(lines, "idle")[0]["ours"] == 0
 
 
+def test_less_is_enough_where_there_were_threads(idle):
+    lines = idle("threaded", "24")
+    assert named(lines, "freed")[0]["ours"] == 1
+    check_returned(lines)
+    lines = idle("threaded", "6")
+    assert named(lines, "freed")[0]["ours"] == 0
+
+
 @pytest.mark.parametrize("change", ["PRIMALLOC_MAINTENANCE", "PRIMALLOC_PURGE"])
 def test_switched_off(idle, change):
     lines = idle("large", "256", **{change: "0"})

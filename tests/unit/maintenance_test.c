@@ -73,7 +73,8 @@ static void begin(uint64_t delay) {
     options.purge = 1;
     options.maintenance = 1;
     purge_all(0);
-    store_relaxed(&maintenance_threshold, MAINTENANCE_MIN);
+    store_relaxed(&maintenance_least, MAINTENANCE_ALONE);
+    store_relaxed(&maintenance_threshold, MAINTENANCE_ALONE);
     options.purge_delay = delay;
 }
 
@@ -100,13 +101,24 @@ static void test_comes_and_goes(void **state) {
     }
 }
 
+static void take_and_free(unsigned number) {
+    (void)number;
+    release(take_touched(100));
+}
+
 static void test_not_for_little(void **state) {
     (void)state;
     begin(100);
-    release(take_touched(MAINTENANCE_MIN - MIB));
+    release(take_touched(MAINTENANCE_ALONE - MIB));
     assert_true(can_start());
     release(take_touched(MIB));
     assert_true(can_start());
+    unit_run_threads(1, take_and_free);
+    purge_all(0);
+    release(take_touched(MAINTENANCE_MIN - MIB));
+    assert_true(can_start());
+    release(take_touched(MAINTENANCE_MIN + MIB));
+    assert_false(can_start());
 }
 
 /* What nobody touched need not go back. */
