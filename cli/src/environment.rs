@@ -116,14 +116,18 @@ pub fn preloads() -> OsString {
     env::var_os(LD_PRELOAD).unwrap_or_default()
 }
 
-/// Hands the settings to the library; one given here wins over one that was there before.
+/// Hands the settings to the library; one given here wins over one that was there before, also over
+/// the option's own variable, to which the library itself would listen before the list.
 pub fn set_options(command: &mut Command, settings: &[Setting]) {
     if settings.is_empty() {
         return;
     }
     let mut words: Vec<OsString> =
         env::var_os(OPTIONS).filter(|v| !v.is_empty()).into_iter().collect();
-    words.extend(settings.iter().map(|s| OsString::from(format!("{}={}", s.name, s.value))));
+    for setting in settings {
+        command.env_remove(format!("PRIMALLOC_{}", setting.name.to_ascii_uppercase()));
+        words.push(OsString::from(format!("{}={}", setting.name, setting.value)));
+    }
     command.env(OPTIONS, words.join(OsStr::new(",")));
 }
 

@@ -48,6 +48,16 @@ fn options_are_added_to_those_of_the_environment() {
 }
 
 #[test]
+fn an_option_wins_over_its_own_variable() {
+    let show = "echo ${PRIMALLOC_PURGE_DELAY-unset} ${PRIMALLOC_PURGE-unset}";
+    tool()
+        .envs([("PRIMALLOC_PURGE_DELAY", "1s"), ("PRIMALLOC_PURGE", "1")])
+        .args(["run", "-o", "purge_delay=0", "--", "sh", "-c", show])
+        .assert()
+        .stdout("unset 1\n");
+}
+
+#[test]
 fn only_exe_is_passed_on_to_the_library() {
     let show = ["sh", "-c", "echo ${PRIMALLOC_ONLY_EXE-unset}"];
     tool().args(["run", "--"]).args(show).assert().stdout("unset\n");
