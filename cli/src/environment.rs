@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +13,9 @@ use anyhow::{Result, bail};
 use crate::allocators::{PRIMALLOC, is_allocator_library, name_of_library};
 
 pub const LD_PRELOAD: &str = "LD_PRELOAD";
-const OPTIONS: &str = "PRIMALLOC_OPTIONS";
+pub const OPTIONS: &str = "PRIMALLOC_OPTIONS";
+/// What an option's own variable begins with.
+const PREFIX: &str = "PRIMALLOC_";
 const ONLY_EXE: &str = "PRIMALLOC_ONLY_EXE";
 /// Names the library where --library does not.
 pub const LIBRARY: &str = "PRIMALLOC_LIBRARY";
@@ -26,7 +29,8 @@ pub fn forget_empty_library() {
     }
 }
 
-/// One option of the allocator, as `--option NAME=VALUE` gives it.
+/// One option of the allocator, as `--option NAME=VALUE` gives it, or, in capitals, a variable of
+/// the environment for one candidate of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     name: String,
@@ -40,6 +44,12 @@ impl FromStr for Setting {
         let Some((name, value)) = text.split_once('=') else {
             return Err(format!("an option is NAME=VALUE, for example {text}=1"));
         };
+        Setting::option(name, value)
+    }
+}
+
+impl Setting {
+    pub fn option(name: &str, value: &str) -> Result<Setting, String> {
         let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if name.is_empty() || !name.chars().all(is_word) {
             return Err(format!("'{name}' is no option name: a-z, 0-9 and '_' only"));
@@ -48,6 +58,44 @@ impl FromStr for Setting {
             return Err(format!("'{value}' is no value for {name}: not empty, without commas"));
         }
         Ok(Setting { name: name.to_owned(), value: value.to_owned() })
+    }
+
+    pub fn variable(name: &str, value: &str) -> Result<Setting, String> {
+        let is_word = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        if !name.chars().all(is_word) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(format!(
+                "'{name}' is no variable of the environment: A-Z, 0-9 and '_' only; an option of \
+                 primalloc is in small letters"
+            ));
+        }
+        Ok(Setting { name: name.to_owned(), value: value.to_owned() })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// Else it is a variable of the environment, whose name has a capital.
+    pub fn is_option(&self) -> bool {
+        !self.name.contains(|c: char| c.is_ascii_uppercase())
+    }
+
+    /// The option's own variable, or the variable itself.
+    pub fn variable_name(&self) -> String {
+        match self.is_option() {
+            true => format!("{PREFIX}{}", self.name.to_ascii_uppercase()),
+            false => self.name.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        write!(formatter, "{}={}", self.name, self.value)
     }
 }
 
@@ -118,17 +166,19 @@ pub fn preloads() -> OsString {
 
 /// Hands the settings to the library; one given here wins over one that was there before, also over
 /// the option's own variable, to which the library itself would listen before the list.
-pub fn set_options(command: &mut Command, settings: &[Setting]) {
-    if settings.is_empty() {
-        return;
+pub fn apply<'a>(command: &mut Command, settings: impl IntoIterator<Item = &'a Setting>) {
+    let (options, variables): (Vec<&Setting>, Vec<_>) =
+        settings.into_iter().partition(|setting| setting.is_option());
+    if !options.is_empty() {
+        let mut words: Vec<OsString> =
+            env::var_os(OPTIONS).filter(|v| !v.is_empty()).into_iter().collect();
+        for option in options {
+            command.env_remove(option.variable_name());
+            words.push(OsString::from(option.to_string()));
+        }
+        command.env(OPTIONS, words.join(OsStr::new(",")));
     }
-    let mut words: Vec<OsString> =
-        env::var_os(OPTIONS).filter(|v| !v.is_empty()).into_iter().collect();
-    for setting in settings {
-        command.env_remove(format!("PRIMALLOC_{}", setting.name.to_ascii_uppercase()));
-        words.push(OsString::from(format!("{}={}", setting.name, setting.value)));
-    }
-    command.env(OPTIONS, words.join(OsStr::new(",")));
+    command.envs(variables.iter().map(|variable| (&variable.name, &variable.value)));
 }
 
 /// Asks the library to remove itself from LD_PRELOAD once it is in, so children do without.

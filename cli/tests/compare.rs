@@ -39,6 +39,7 @@ struct Host {
 #[serde(deny_unknown_fields)]
 struct Allocator {
     name: String,
+    settings: BTreeMap<String, String>,
     library: Option<String>,
     version: Option<String>,
     outcomes: Vec<Outcome>,
@@ -92,6 +93,7 @@ fn json_has_the_documented_form() {
     let ours = &report.allocators[1];
     assert_eq!(ours.version.as_deref(), Some("9.9.9"));
     assert_eq!(ours.library.as_deref(), FAKE_LIBRARY.to_str());
+    assert!(ours.settings.is_empty());
     let outcome = &ours.outcomes[0];
     assert_eq!((outcome.exit_status, outcome.signal, outcome.runs), (Some(0), None, 3));
 
@@ -161,6 +163,45 @@ fn each_allocator_is_alone_in_the_program() {
         .success();
     let (fake, other) = (FAKE_LIBRARY.display(), SILENT_LIBRARY.display());
     assert_eq!(fs::read_to_string(out).unwrap(), format!("{other};\n{fake}:{other};\n"));
+}
+
+#[test]
+fn each_entry_has_its_own_settings_beside_those_of_all() {
+    let out = FILES.join("settings");
+    let show = format!("echo \"$PRIMALLOC_OPTIONS;$CONF;$PRIMALLOC_MOVES\" >> {}", out.display());
+    let _ = fs::remove_file(&out);
+    let with = "primalloc:purge_delay=0:moves=0,glibc:CONF=\"a:1,b:2\",glibc,glibc:CONF=x:B=";
+    compare(&["--json", "--runs", "1", "--warmup", "0", "-o", "thp=never", "--with", with])
+        .args(["--", "sh", "-c", &show])
+        .envs([("CONF", "as it was"), ("PRIMALLOC_MOVES", "1")])
+        .assert()
+        .success()
+        .stderr("");
+    assert_eq!(
+        fs::read_to_string(out).unwrap(),
+        "thp=never,purge_delay=0,moves=0;as it was;\nthp=never;a:1,b:2;1\n\
+         thp=never;as it was;1\nthp=never;x;1\n"
+    );
+}
+
+#[test]
+fn settings_are_in_every_report() {
+    let with = "glibc,primalloc:purge_delay=0,glibc:MALLOC_ARENA_MAX=2";
+    let report = document(&["--with", with, "--runs", "1", "--", "true"]);
+    let names: Vec<&str> = report.allocators.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names.join(","), with);
+    let settings = |index: usize| report.allocators[index].settings.iter().next();
+    assert_eq!(settings(0), None);
+    assert_eq!(settings(1), Some((&"purge_delay".to_owned(), &"0".to_owned())));
+    assert_eq!(settings(2), Some((&"MALLOC_ARENA_MAX".to_owned(), &"2".to_owned())));
+    assert!(report.conclusions[0].starts_with("primalloc:purge_delay=0: "));
+
+    let page = FILES.join("settings.html").display().to_string();
+    let says = contains("│ MALLOC_ARENA_MAX=2 ").and(contains("\nprimalloc:purge_delay=0: "));
+    compare(&["--with", with, "--html", &page, "-n1", "--", "true"]).assert().stdout(says);
+    assert!(fs::read_to_string(page).unwrap().contains("<br>purge_delay=0</th>"));
+    let says = contains("| primalloc 9.9.9 purge_delay=0 |");
+    compare(&["--with", with, "--markdown", "-n1", "--", "true"]).assert().stdout(says);
 }
 
 #[test]
@@ -250,6 +291,20 @@ fn what_cannot_be_compared_is_refused_before_the_first_run() {
     for nameless in ["", ",", "glibc,,primalloc"] {
         let says = "primalloc: an allocator's name is missing\n";
         refused(&["--with", nameless, "--", "true"]).code(125).stderr(says);
+    }
+    for (entry, says) in [
+        ("glibc:purge_delay=0", "'purge_delay' would be an option of primalloc, which glibc does"),
+        ("glibc:MALLOC_ARENA_MAX", "'MALLOC_ARENA_MAX' is no setting, which is NAME=VALUE"),
+        ("glibc:CONF=a:1", "a value with ':' or ',' stands in double quotes"),
+        ("glibc:CONF=\"a", "a double quote is not closed"),
+        ("primalloc:Thp=never", "'Thp' is no variable of the environment"),
+        ("primalloc:thp=", "'' is no value for thp: not empty, without commas"),
+        ("nomalloc:A=1", "nomalloc: no allocator known by this name"),
+        ("glibc:A=1:A=1", "A is set twice"),
+        ("glibc,glibc", "glibc: it is in the list twice"),
+        ("all:A=1", "settings are for one allocator"),
+    ] {
+        refused(&["--with", entry, "--", "true"]).code(125).stderr(contains(says));
     }
     refused(&["--", "no-such-program"]).code(127);
     let program = STATIC_PROGRAM.to_str().unwrap();

@@ -67,6 +67,11 @@ fn compare_passes_on_what_the_library_says_of_options() {
         .stderr(contains("unknown option 'purgee': did you mean 'purge'?"))
         .stderr(contains("ignoring value 'x' for option 'cache_count'"));
     compare(&["-o", "purge=0"]).stderr("");
+    let with = "primalloc:purgee=1,primalloc:thp=x,primalloc,glibc";
+    compare(&["-o", "cache_count=x", "--with", with])
+        .stderr(contains("unknown option 'purgee': did you mean 'purge'?").count(1))
+        .stderr(contains("ignoring value 'x' for option 'thp'").count(1))
+        .stderr(contains("ignoring value 'x' for option 'cache_count'").count(1));
 }
 
 #[test]

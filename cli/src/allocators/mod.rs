@@ -1,8 +1,10 @@
 //! The allocators of this system: which there are, where they lie, whether they load.
 //!
-//!   ld_cache.rs  the loader's list of libraries
-//!   probe.rs     starts the tool anew under a library to see that it serves
+//!   candidates.rs  which of them to compare, each with settings of its own
+//!   ld_cache.rs    the loader's list of libraries
+//!   probe.rs       starts the tool anew under a library to see that it serves
 
+mod candidates;
 pub mod ld_cache;
 mod probe;
 
@@ -13,6 +15,7 @@ use anyhow::{Result, bail};
 
 use crate::library;
 use crate::program::Image;
+pub use candidates::{Candidate, select};
 use ld_cache::LdCache;
 pub use probe::{ProbeAnswer, option_complaints, probe};
 
@@ -116,22 +119,8 @@ pub fn find_all(primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
     Ok(found)
 }
 
-/// The allocators that `--with` names: glibc, jemalloc, NAME=PATH, all, ... in that order.
-pub fn select(words: &[String], primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
-    let mut selected: Vec<Allocator> = Vec::new();
-    for word in words {
-        for allocator in select_one(word, primalloc)? {
-            match selected.iter().find(|present| present.name == allocator.name) {
-                None => selected.push(allocator),
-                Some(same) if *same == allocator => {}
-                Some(_) => bail!("{}: two allocators have this name", allocator.name),
-            }
-        }
-    }
-    Ok(selected)
-}
-
-fn select_one(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
+/// The allocators that a word names: glibc, jemalloc, NAME=PATH, ...; several where it is `all`.
+pub fn named(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
     if let Some((name, path)) = word.split_once('=') {
         if name.is_empty() {
             bail!("{word}: an allocator of your own is NAME=PATH");
@@ -198,13 +187,12 @@ mod tests {
     use super::*;
 
     fn message(word: &str) -> String {
-        select(&[word.to_owned()], None).unwrap_err().to_string()
+        named(word, None).unwrap_err().to_string()
     }
 
     #[test]
     fn glibc_is_always_there_and_needs_no_library() {
-        let selected = select(&["glibc".to_owned(), "glibc".to_owned()], None).unwrap();
-        assert_eq!(selected, [Allocator::glibc()]);
+        assert_eq!(named("glibc", None).unwrap(), [Allocator::glibc()]);
     }
 
     #[test]

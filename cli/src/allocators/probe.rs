@@ -29,17 +29,23 @@ const OPTION_COMPLAINTS: [&str; 2] = ["primalloc: unknown option ", "primalloc: 
 
 /// The lines that `library` says of options that it doesn't know, or of values that it can't use.
 /// A program under measurement says them too, but what it says may go nowhere.
-pub fn option_complaints(library: &Path, options: &[Setting]) -> Result<Vec<String>> {
-    let said = run_under(library, options)?.stderr;
+pub fn option_complaints<'a>(
+    library: &Path,
+    settings: impl IntoIterator<Item = &'a Setting>,
+) -> Result<Vec<String>> {
+    let said = run_under(library, settings)?.stderr;
     let is_complaint = |line: &&str| OPTION_COMPLAINTS.iter().any(|start| line.starts_with(start));
     Ok(String::from_utf8_lossy(&said).lines().filter(is_complaint).map(str::to_owned).collect())
 }
 
-fn run_under(library: &Path, options: &[Setting]) -> Result<Output> {
+fn run_under<'a>(
+    library: &Path,
+    settings: impl IntoIterator<Item = &'a Setting>,
+) -> Result<Output> {
     let mut command = Command::new(env::current_exe().context("cannot find the tool itself")?);
     command.arg("probe-allocator").stdin(Stdio::null());
     environment::preload(&mut command, library, OsStr::new(""))?;
-    environment::set_options(&mut command, options);
+    environment::apply(&mut command, settings);
     // SAFETY: alarm is a system call, as is right between fork and exec.
     unsafe { command.pre_exec(set_alarm) };
     command.output().context("cannot start the tool itself")

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::allocators::Allocator;
+use crate::allocators::Candidate;
 use crate::environment::Setting;
 use crate::program::Program;
 
@@ -34,7 +34,8 @@ pub enum ProgramOutput {
 /// What to measure, and how often.
 pub struct Plan<'a> {
     pub program: &'a Program,
-    pub allocators: &'a [Allocator],
+    pub candidates: &'a [Candidate],
+    /// What is set for all of them.
     pub options: &'a [Setting],
     pub input: Option<PathBuf>,
     pub output: ProgramOutput,
@@ -44,20 +45,20 @@ pub struct Plan<'a> {
 
 impl Plan<'_> {
     pub fn runs_total(&self) -> usize {
-        (self.warmup + self.runs) * self.allocators.len()
+        (self.warmup + self.runs) * self.candidates.len()
     }
 
-    /// Runs the program `runs` times under each allocator; the result has one list for each.
+    /// Runs the program `runs` times under each candidate; the result has one list for each.
     ///
-    /// The allocators take turns, and each pass begins with another one, so that whatever
+    /// The candidates take turns, and each pass begins with another one, so that whatever
     /// changes on the machine meanwhile, and whatever a predecessor leaves behind, meets all.
-    pub fn carry_out(&self, mut before_run: impl FnMut(&Allocator)) -> Result<Vec<Vec<Run>>> {
-        let mut runs = vec![Vec::new(); self.allocators.len()];
+    pub fn carry_out(&self, mut before_run: impl FnMut(&Candidate)) -> Result<Vec<Vec<Run>>> {
+        let mut runs = vec![Vec::new(); self.candidates.len()];
         for pass in 0..self.warmup + self.runs {
-            for turn in 0..self.allocators.len() {
-                let index = (pass + turn) % self.allocators.len();
-                before_run(&self.allocators[index]);
-                let run = one_run::run_once(self, &self.allocators[index])?;
+            for turn in 0..self.candidates.len() {
+                let index = (pass + turn) % self.candidates.len();
+                before_run(&self.candidates[index]);
+                let run = one_run::run_once(self, &self.candidates[index])?;
                 if pass >= self.warmup {
                     runs[index].push(run);
                 }

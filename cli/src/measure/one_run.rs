@@ -1,4 +1,4 @@
-//! One run of the program under one allocator: start it, wait for it, read what it used.
+//! One run of the program under one candidate: start it, wait for it, read what it used.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use nix::sys::signal::SigSet;
 use nix::time::{ClockId, clock_gettime};
 
 use super::{Plan, ProgramOutput};
-use crate::allocators::Allocator;
+use crate::allocators::Candidate;
 use crate::child::{self, LaunchStamp, Outcome};
 use crate::environment;
 
@@ -36,10 +36,10 @@ pub struct Run {
     pub messages: String,
 }
 
-pub fn run_once(plan: &Plan, allocator: &Allocator) -> Result<Run> {
+pub fn run_once(plan: &Plan, candidate: &Candidate) -> Result<Run> {
     let mut command = plan.program.command();
-    environment::replace_allocator(&mut command, allocator.library.as_deref())?;
-    environment::set_options(&mut command, plan.options);
+    environment::replace_allocator(&mut command, candidate.library())?;
+    environment::apply(&mut command, plan.options.iter().chain(&candidate.settings));
     let messages = redirect(&mut command, plan)?;
 
     let stamp = LaunchStamp::new().context("cannot share a page with the program")?;

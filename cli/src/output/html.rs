@@ -1,5 +1,7 @@
 //! The report as one HTML page that needs nothing else: styles, plots and figures are inside.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use askama::Template;
 
@@ -17,6 +19,8 @@ struct Page<'a> {
     sentences: Vec<String>,
     failures: Vec<String>,
     entries: &'a [Entry],
+    /// Each once, by the name of its allocator.
+    libraries: BTreeMap<String, String>,
     rows: Vec<TableRow>,
     plots: Vec<Plot>,
     /// The JSON report; safe in a script element, as it has no `<` left.
@@ -45,11 +49,17 @@ pub fn html(report: &Report) -> Result<String> {
         sentences: report.conclusions(),
         failures: report.failures(),
         entries: &report.entries,
+        libraries: report.entries.iter().filter_map(library_of).collect(),
         rows: table_rows(report),
         plots: plot::plots(report)?,
         json: json(report).replace('<', "\\u003c"),
     };
     Ok(page.render()?)
+}
+
+fn library_of(entry: &Entry) -> Option<(String, String)> {
+    let library = entry.library.as_ref()?;
+    Some((entry.allocator_title(), library.display().to_string()))
 }
 
 fn table_rows(report: &Report) -> Vec<TableRow> {
@@ -87,5 +97,14 @@ mod tests {
             let found = page.matches(outside).count();
             assert!(found == 0 || outside == "http://" && found == allowed, "{outside}");
         }
+    }
+
+    #[test]
+    fn settings_stand_below_their_allocator_and_libraries_once() {
+        let report = sample::report_of_settings();
+        let page = super::html(&report).unwrap();
+        assert!(page.contains("primalloc 0.1.0<br>purge_delay=0<br>thp=never</th>"));
+        assert_eq!(page.matches("<dt>primalloc 0.1.0</dt>").count(), 1);
+        assert!(page.contains(">\npurge_delay=0 thp=never\n</text>"), "beside the strips");
     }
 }

@@ -29,6 +29,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct AllocatorPart<'a> {
     name: &'a str,
+    settings: BTreeMap<&'a str, &'a str>,
     library: Option<&'a Path>,
     version: Option<&'a str>,
     outcomes: Vec<OutcomePart>,
@@ -74,6 +75,7 @@ fn part_of<'a>(report: &'a Report, entry: &'a Entry) -> AllocatorPart<'a> {
     });
     AllocatorPart {
         name: &entry.name,
+        settings: entry.settings.iter().map(|setting| (setting.name(), setting.value())).collect(),
         library: entry.library.as_deref(),
         version: entry.version.as_deref(),
         outcomes: entry

@@ -27,7 +27,9 @@ fn header(report: &Report) -> String {
     let mut alignments = String::from("|---|");
     for (index, entry) in report.entries.iter().enumerate() {
         let ratio = if index == 0 { "" } else { " | ratio" };
-        names += &format!(" {} | spread{ratio} |", entry.title());
+        // A bar would end the cell.
+        let title = entry.title().replace('|', "\\|");
+        names += &format!(" {title} | spread{ratio} |");
         alignments += if index == 0 { "--:|--:|" } else { "--:|--:|--:|" };
     }
     format!("{names}\n{alignments}\n")
@@ -71,6 +73,14 @@ mod tests {
 
         - primalloc: 20 % less time, 16 % less memory, 97 % fewer page faults than glibc.
         ");
+    }
+
+    #[test]
+    fn settings_are_a_part_of_the_names() {
+        let text = super::markdown(&sample::report_of_settings());
+        let head = "| | glibc 2.36 | spread | primalloc 0.1.0 purge_delay=0 thp=never | spread | \
+                    ratio | jemalloc 0.1.0 MALLOC_CONF=a\\|b | spread | ratio |";
+        assert_eq!(text.lines().nth(2), Some(head));
     }
 
     #[test]

@@ -5,14 +5,18 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::Report;
 use super::quantity::with_thousands;
 use super::report::Row;
+use super::{Entry, Report};
+use crate::environment::Setting;
 
 const WIDTH: u32 = 560;
 const STRIP_HEIGHT: u32 = 34;
 const AXIS_HEIGHT: u32 = 40;
-const NAMES_WIDTH: u32 = 120;
+/// Of the names beside the strips, at least and at most; what is longer is cut.
+const NAMES_WIDTH: (u32, u32) = (120, 240);
+const LETTER_WIDTH: u32 = 7;
+const LINE_HEIGHT: i32 = 14;
 
 /// The axis is drawn in a grey that can be read on light and on dark ground.
 const INK: RGBColor = RGBColor(128, 128, 128);
@@ -69,13 +73,14 @@ fn draw_strips(
     row: &Row,
 ) -> DrawResult<()> {
     let strips = report.entries.len();
+    let names_width = names_width(report);
     let highest = row.cells.iter().map(|cell| cell.summary.max).fold(0.0, f64::max);
     let end = highest / row.scale.divisor() * 1.05;
     let mut chart = ChartBuilder::on(area)
         .margin_right(16)
         .margin_top(6)
         .x_label_area_size(AXIS_HEIGHT - 12)
-        .y_label_area_size(NAMES_WIDTH)
+        .y_label_area_size(names_width)
         .build_cartesian_2d(0.0..end, (strips as f64)..0.0)?;
     chart
         .configure_mesh()
@@ -112,9 +117,35 @@ fn draw_strips(
             .map(|&value| Circle::new((scaled(value), middle), 3, color.mix(0.7).filled()));
         chart.draw_series(dots)?;
         let (_, y) = chart.backend_coord(&(0.0, middle));
-        area.draw(&Text::new(entry.name.clone(), (NAMES_WIDTH as i32 - 8, y), &name_style))?;
+        let lines = name_lines(entry);
+        let first = y - (lines.len() as i32 - 1) * LINE_HEIGHT / 2;
+        for (line, text) in (0..).zip(lines) {
+            let place = (names_width as i32 - 8, first + line * LINE_HEIGHT);
+            area.draw(&Text::new(text, place, &name_style))?;
+        }
     }
     Ok(())
+}
+
+/// The allocator, and below it its settings.
+fn name_lines(entry: &Entry) -> Vec<String> {
+    let settings: Vec<String> = entry.settings.iter().map(Setting::to_string).collect();
+    let lines = [entry.allocator.clone(), settings.join(" ")];
+    lines.into_iter().filter(|line| !line.is_empty()).map(cut).collect()
+}
+
+fn cut(line: String) -> String {
+    let letters = ((NAMES_WIDTH.1 - 16) / LETTER_WIDTH) as usize;
+    if line.chars().count() <= letters {
+        return line;
+    }
+    line.chars().take(letters - 1).chain(['…']).collect()
+}
+
+fn names_width(report: &Report) -> u32 {
+    let lines = report.entries.iter().flat_map(name_lines);
+    let letters = lines.map(|line| line.chars().count()).max().unwrap_or(0) as u32;
+    (letters * LETTER_WIDTH + 16).clamp(NAMES_WIDTH.0, NAMES_WIDTH.1)
 }
 
 fn axis_label(value: f64) -> String {

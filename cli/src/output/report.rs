@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::quantity::Scale;
-use crate::allocators::Allocator;
+use crate::allocators::Candidate;
 use crate::child::Outcome;
+use crate::environment::Setting;
 use crate::measure::{METRICS, Metric, RUNS_TO_TELL, Run, Summary, can_tell, is_beyond_spread};
 
 pub struct Report {
@@ -20,7 +21,10 @@ pub struct Report {
 }
 
 pub struct Entry {
+    /// As it was written, with the settings.
     pub name: String,
+    pub allocator: String,
+    pub settings: Vec<Setting>,
     pub library: Option<PathBuf>,
     pub version: Option<String>,
     /// In the order of METRICS.
@@ -31,13 +35,13 @@ pub struct Entry {
     pub messages: String,
 }
 
-/// One metric under one allocator.
+/// One metric under one candidate.
 pub struct Figures {
     pub values: Vec<f64>,
     pub summary: Summary,
 }
 
-/// One metric under all allocators.
+/// One metric under all candidates.
 pub struct Row<'a> {
     pub index: usize,
     pub metric: &'a Metric,
@@ -60,15 +64,17 @@ pub struct Host {
 }
 
 impl Entry {
-    pub fn new(allocator: &Allocator, version: Option<String>, runs: &[Run]) -> Entry {
+    pub fn new(candidate: &Candidate, version: Option<String>, runs: &[Run]) -> Entry {
         let figures = METRICS.iter().map(|metric| {
             let values: Vec<f64> = runs.iter().map(metric.value).collect();
             Figures { summary: Summary::of(&values), values }
         });
         let failed = runs.iter().find(|run| !run.outcome.is_success());
         Entry {
-            name: allocator.name.clone(),
-            library: allocator.library.clone(),
+            name: candidate.name.clone(),
+            allocator: candidate.allocator.name.clone(),
+            settings: candidate.settings.clone(),
+            library: candidate.allocator.library.clone(),
             version,
             figures: figures.collect(),
             outcomes: count_outcomes(runs),
@@ -76,11 +82,16 @@ impl Entry {
         }
     }
 
-    /// The name with the version, where there is one.
+    /// The allocator with its version, where there is one, and the settings.
     pub fn title(&self) -> String {
+        let settings = self.settings.iter().map(|setting| format!(" {setting}"));
+        self.allocator_title() + &settings.collect::<String>()
+    }
+
+    pub fn allocator_title(&self) -> String {
         match &self.version {
-            Some(version) => format!("{} {version}", self.name),
-            None => self.name.clone(),
+            Some(version) => format!("{} {version}", self.allocator),
+            None => self.allocator.clone(),
         }
     }
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use super::{Entry, Host, Report};
-use crate::allocators::Allocator;
+use crate::allocators::{Allocator, Candidate};
 use crate::child::Outcome;
+use crate::environment::Setting;
 use crate::measure::Run;
 
 fn runs(wall_seconds: f64, peak_mebibytes: f64, minor_faults: f64) -> Vec<Run> {
@@ -25,13 +26,23 @@ fn runs(wall_seconds: f64, peak_mebibytes: f64, minor_faults: f64) -> Vec<Run> {
         .collect()
 }
 
-pub fn report() -> Report {
-    let allocator = |name: &str, library: Option<&str>| Allocator {
-        name: name.to_owned(),
-        library: library.map(PathBuf::from),
+/// "primalloc:purge_delay=0"; of the values none is quoted.
+pub fn candidate(name: &str, library: Option<&str>) -> Candidate {
+    let (allocator, settings) = name.split_once(':').unwrap_or((name, ""));
+    let setting = |text: &str| {
+        let (name, value) = text.split_once('=').unwrap();
+        Setting::option(name, value).or_else(|_| Setting::variable(name, value)).unwrap()
     };
+    Candidate {
+        name: name.to_owned(),
+        allocator: Allocator { name: allocator.to_owned(), library: library.map(PathBuf::from) },
+        settings: settings.split(':').filter(|text| !text.is_empty()).map(setting).collect(),
+    }
+}
+
+pub fn report() -> Report {
     let entry = |name, library, version: &str, runs: Vec<Run>| {
-        Entry::new(&allocator(name, library), Some(version.to_owned()), &runs)
+        Entry::new(&candidate(name, library), Some(version.to_owned()), &runs)
     };
     Report {
         command: "sort -n 'big file'".to_owned(),
@@ -49,4 +60,17 @@ pub fn report() -> Report {
             entry("jemalloc", Some("/lib/libjemalloc.so.2"), "5.3.0", runs(1.26, 412.0, 9_981.0)),
         ],
     }
+}
+
+/// The same with settings: names that are long, and have more than one line.
+pub fn report_of_settings() -> Report {
+    let mut report = report();
+    let names = ["primalloc:purge_delay=0:thp=never", "jemalloc:MALLOC_CONF=a|b"];
+    report.entries.truncate(1);
+    for name in names {
+        let candidate = candidate(name, Some("/lib/some.so"));
+        let runs = runs(1.0, 150.5, 1_204.0);
+        report.entries.push(Entry::new(&candidate, Some("0.1.0".to_owned()), &runs));
+    }
+    report
 }

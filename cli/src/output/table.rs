@@ -9,9 +9,9 @@ use tabled::settings::style::{HorizontalLine, VerticalLine};
 use tabled::settings::themes::Theme;
 use tabled::settings::{Alignment, Modify, Padding, Style};
 
-use super::Report;
 use super::quantity::{ratio_text, spread_text};
 use super::report::Row;
+use super::{Entry, Report};
 
 /// The whole report; lines are at most `width` wide where the names allow it.
 ///
@@ -60,7 +60,7 @@ fn part(report: &Report, rows: &[Row], first: usize, count: usize) -> Table {
     let mut builder = Builder::default();
     let mut header = vec![String::new()];
     for index in shown.clone() {
-        header.push(report.entries[index].title().bold().to_string());
+        header.push(heading(&report.entries[index]));
         header.resize(header.len() + columns_of(index) - 1, String::new());
     }
     builder.push_record(header);
@@ -84,6 +84,12 @@ fn part(report: &Report, rows: &[Row], first: usize, count: usize) -> Table {
         column += columns_of(index);
     }
     table
+}
+
+/// The allocator, and below it what is set for it.
+fn heading(entry: &Entry) -> String {
+    let settings = entry.settings.iter().map(|setting| format!("\n{setting}"));
+    entry.allocator_title().bold().to_string() + &settings.collect::<String>()
 }
 
 fn cells(row: &Row, index: usize) -> Vec<String> {
@@ -189,6 +195,21 @@ mod tests {
         jemalloc: 129 % more memory, 78 % fewer page faults than glibc.
         ");
         assert!(strip_str(&text).to_string().lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn settings_stand_below_their_allocator() {
+        let text = table(&sample::report_of_settings(), 100);
+        let text = strip_str(&text).to_string();
+        let head: Vec<&str> = text.lines().skip(2).take(6).collect();
+        insta::assert_snapshot!(head.join("\n"), @r"
+        ╭──────────────────────┬────────────────┬───────────────────────┬───────────────────────╮
+        │                      │ glibc 2.36     │ primalloc 0.1.0       │ jemalloc 0.1.0        │
+        │                      │                │ purge_delay=0         │ MALLOC_CONF=a|b       │
+        │                      │                │ thp=never             │                       │
+        ├──────────────────────┼────────────────┼───────────────────────┼───────────────────────┤
+        │ wall time            │  1.25 s ±1.0 % │  1.00 s ±1.0 %  0.80× │  1.00 s ±1.0 %  0.80× │
+        ");
     }
 
     #[test]

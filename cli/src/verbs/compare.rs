@@ -1,16 +1,15 @@
 //! `primalloc compare`: a program under several allocators, side by side.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::allocators::{self, Allocator};
+use crate::allocators::{self, Candidate};
 use crate::arguments::ProgramArguments;
-use crate::environment::Setting;
 use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{self, Entry, Host, Report};
 use crate::program::{self, Program};
@@ -25,6 +24,8 @@ Examples:
   primalloc compare --with glibc,primalloc,jemalloc --runs 20 -- redis-benchmark -q
   primalloc compare --with all --html report.html -- sqlite3 :memory: '.read load.sql'
   primalloc compare --with glibc,mine=./libmine.so --markdown -- ./program
+  primalloc compare --with primalloc,primalloc:purge_delay=0,glibc:MALLOC_ARENA_MAX=2 -- ./program
+  primalloc compare --with 'glibc,jemalloc:MALLOC_CONF=\"narenas:2,dirty_decay_ms:0\"' -- ./program
   primalloc compare --input big.txt --output sorted.txt -- sort
 
 The first allocator is the reference: ratios are to it, and below 1 means less. Half of the runs
@@ -43,8 +44,10 @@ itself fails, 126 or 127 if the program cannot be started.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArguments {
-    /// The allocators: glibc, primalloc, jemalloc, mimalloc, tcmalloc, ..., NAME=PATH, or all
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "glibc,primalloc")]
+    /// The allocators: glibc, primalloc, jemalloc, mimalloc, tcmalloc, ..., NAME=PATH, or all; each
+    /// may have settings, options of primalloc in small letters, variables of the environment in
+    /// capitals: NAME:SETTING=VALUE:SETTING="VALUE WITH : OR ,"
+    #[arg(long, value_name = "NAMES", default_value = "glibc,primalloc")]
     with: Vec<String>,
 
     /// Measured runs under each allocator
@@ -116,49 +119,54 @@ impl CompareArguments {
 pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     check_files(arguments.files(), &[])?;
     let program = Program::resolve(&arguments.program.command)?;
-    let allocators =
+    let candidates =
         allocators::select(&arguments.with, arguments.program.preload.library.as_deref())?;
-    check(arguments, &program, &allocators)?;
-    tell_of_options(&allocators, &arguments.program.preload.options)?;
+    check(arguments, &program, &candidates)?;
     let versions: Vec<Option<String>> =
-        allocators.iter().map(|allocator| allocator.try_out().version).collect();
+        candidates.iter().map(|candidate| candidate.allocator.try_out().version).collect();
 
     let plan = Plan {
         program: &program,
-        allocators: &allocators,
+        candidates: &candidates,
         options: &arguments.program.preload.options,
         input: arguments.input.clone(),
         output: arguments.output.clone(),
         runs: arguments.runs,
         warmup: arguments.warmup,
     };
+    tell_of_options(&plan)?;
     let runs = measure_with_progress(&plan)?;
 
-    let entry = |((allocator, version), runs): ((&Allocator, _), &Vec<Run>)| {
-        Entry::new(allocator, version, runs)
+    let entry = |((candidate, version), runs): ((&Candidate, _), &Vec<Run>)| {
+        Entry::new(candidate, version, runs)
     };
     let report = Report {
         command: shell_text(&arguments.program.command),
         host: Host::of_this_machine(),
         runs: arguments.runs,
         warmup: arguments.warmup,
-        entries: allocators.iter().zip(versions).zip(&runs).map(entry).collect(),
+        entries: candidates.iter().zip(versions).zip(&runs).map(entry).collect(),
     };
     write_report(arguments, &report)?;
     Ok(if report.outcomes_agree() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Makes sure, before the first run, that every library gets into the program.
-fn check(arguments: &CompareArguments, program: &Program, allocators: &[Allocator]) -> Result<()> {
+fn check(arguments: &CompareArguments, program: &Program, candidates: &[Candidate]) -> Result<()> {
     if program.own_malloc().is_some() {
         tell(program.own_malloc_remark());
     }
-    for library in allocators.iter().filter_map(|allocator| allocator.library.as_deref()) {
+    let mut checked: Vec<&Path> = Vec::new();
+    for library in candidates.iter().filter_map(Candidate::library) {
+        if checked.contains(&library) {
+            continue;
+        }
+        checked.push(library);
         match program::check_preloadable(program, library) {
             Err(reason) if reason.is_only_about_preloading() && arguments.program.preload.force => {
             }
-            checked => {
-                checked?;
+            answer => {
+                answer?;
                 measure::check_loads(program, library)?;
             }
         }
@@ -166,12 +174,21 @@ fn check(arguments: &CompareArguments, program: &Program, allocators: &[Allocato
     Ok(())
 }
 
-/// Passes on what a library says of options: what the program's runs say is not shown.
-fn tell_of_options(allocators: &[Allocator], options: &[Setting]) -> Result<()> {
-    let libraries = allocators.iter().filter_map(|allocator| allocator.library.as_deref());
-    for library in libraries.filter(|_| !options.is_empty()) {
-        for complaint in allocators::option_complaints(library, options)? {
-            print_beside(&format!("{complaint}\n"))?;
+/// Passes on what a library says of options: what the program's runs say is not shown. What is said
+/// of those that are set for all is said once.
+fn tell_of_options(plan: &Plan) -> Result<()> {
+    let mut told: Vec<String> = Vec::new();
+    for candidate in plan.candidates {
+        let Some(library) = candidate.library() else { continue };
+        if plan.options.is_empty() && candidate.settings.is_empty() {
+            continue;
+        }
+        let settings = plan.options.iter().chain(&candidate.settings);
+        for complaint in allocators::option_complaints(library, settings)? {
+            if !told.contains(&complaint) {
+                print_beside(&format!("{complaint}\n"))?;
+                told.push(complaint);
+            }
         }
     }
     Ok(())
@@ -184,9 +201,9 @@ fn measure_with_progress(plan: &Plan) -> Result<Vec<Vec<Run>>> {
     };
     let style = "{bar:40.cyan/dim} run {pos} of {len}, {msg}, {eta} left";
     bar.set_style(ProgressStyle::with_template(style)?.progress_chars("━╸─"));
-    let runs = plan.carry_out(|allocator| {
+    let runs = plan.carry_out(|candidate| {
         bar.inc(1);
-        bar.set_message(allocator.name.clone());
+        bar.set_message(candidate.name.clone());
     });
     bar.finish_and_clear();
     runs

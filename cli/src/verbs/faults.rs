@@ -188,10 +188,9 @@ fn set_environment(
     program: &Program,
     command: &mut Command,
 ) -> Result<()> {
-    environment::set_options(command, &arguments.preload.options);
+    environment::apply(command, &arguments.preload.options);
     let Some(name) = &arguments.allocator else { return Ok(()) };
-    let selected =
-        allocators::select(std::slice::from_ref(name), arguments.preload.library.as_deref())?;
+    let selected = allocators::named(name, arguments.preload.library.as_deref())?;
     let [Allocator { library, .. }] = &selected[..] else {
         bail!("{name}: the program can run on one allocator only; compare shows several");
     };

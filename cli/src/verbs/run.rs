@@ -100,7 +100,7 @@ fn start_and_wait(
         }
         environment::preload(&mut command, &library, &environment::preloads())?;
     }
-    environment::set_options(&mut command, &arguments.preload.options);
+    environment::apply(&mut command, &arguments.preload.options);
     if how.only_exe {
         environment::keep_from_children(&mut command);
     }
