@@ -19,6 +19,9 @@ Examples:
   See it beside every allocator that this system has, and keep a page with plots:
     primalloc compare --with all --html report.html -- python3 script.py
 
+  See which allocator and which setting suits it:
+    primalloc advise -- python3 script.py
+
   See why a process is as large as it is:
     primalloc explain 4711
 
@@ -51,6 +54,7 @@ pub struct Arguments {
 pub enum Verb {
     Run(verbs::run::RunArguments),
     Compare(verbs::compare::CompareArguments),
+    Advise(verbs::advise::AdviseArguments),
     Explain(verbs::explain::ExplainArguments),
     Faults(Box<verbs::faults::FaultsArguments>),
     Profile(Box<verbs::profile::ProfileArguments>),

@@ -130,6 +130,15 @@ pub fn preloads_without_allocators() -> OsString {
     kept.join(OsStr::new(":"))
 }
 
+/// What LD_PRELOAD holds where `library` takes the place of whatever allocator is preloaded.
+pub fn preloads_with(library: Option<&Path>) -> OsString {
+    let others = preloads_without_allocators();
+    match library {
+        Some(library) => prepend(library.as_os_str(), &others),
+        None => others,
+    }
+}
+
 /// Whether LD_PRELOAD brings primalloc.
 pub fn preloads_primalloc() -> bool {
     entries(&preloads()).any(|path| name_of_library(path) == Some(PRIMALLOC))

@@ -73,6 +73,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.verb {
         Verb::Run(arguments) => verbs::run::run(&arguments),
         Verb::Compare(arguments) => verbs::compare::run(&arguments),
+        Verb::Advise(arguments) => verbs::advise::run(&arguments),
         Verb::Explain(arguments) => verbs::explain::run(&arguments),
         Verb::Faults(arguments) => verbs::faults::run(&arguments),
         Verb::Profile(arguments) => verbs::profile::run(&arguments),

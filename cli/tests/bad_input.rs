@@ -59,8 +59,8 @@ fn nothing_is_run_for_what_cannot_be_written_or_read() {
     let good = nothing_recorded();
     let program = ["--", "touch", ran.to_str().unwrap()];
     for option in ["--html=/no/such/x", "--json=/no/such/x", "--keep=/no/such/x"] {
-        let verbs = ["profile", "leaks", "faults", "compare"];
-        for verb in &verbs[..if option.starts_with("--keep") { 2 } else { 4 }] {
+        let verbs = ["profile", "leaks", "faults", "compare", "advise"];
+        for verb in &verbs[..if option.starts_with("--keep") { 2 } else { 5 }] {
             refuses(&[&[verb, option][..], &program].concat(), ["/no/such/x", "cannot be written"]);
         }
         if !option.starts_with("--keep") {

@@ -8,9 +8,10 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use support::*;
 
-const VERBS: [&str; 13] = [
+const VERBS: [&str; 14] = [
     "run",
     "compare",
+    "advise",
     "explain",
     "faults",
     "profile",

@@ -40,6 +40,11 @@ impl Metric {
     }
 }
 
+/// Places in the table.
+pub const TIME: usize = 0;
+pub const MEMORY: usize = 3;
+pub const FAULTS: usize = 4;
+
 pub const METRICS: [Metric; 8] = [
     metric("wall_seconds", "wall time", Unit::Seconds, |run| run.wall_seconds)
         .concluded("time", "less"),
@@ -55,3 +60,14 @@ pub const METRICS: [Metric; 8] = [
         run.involuntary_switches
     }),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_the_table() {
+        let names = [TIME, MEMORY, FAULTS].map(|place| METRICS[place].id);
+        assert_eq!(names, ["wall_seconds", "peak_resident_bytes", "minor_faults"]);
+    }
+}

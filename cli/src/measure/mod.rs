@@ -4,10 +4,12 @@
 //!   one_run.rs       one run: start, wait, what it used
 //!   metric.rs        the table of what is measured
 //!   statistics.rs    median, spread, and when a difference is one
+//!   quick_round.rs   who is so far behind that it need not run on
 
 mod loader_check;
 mod metric;
 mod one_run;
+mod quick_round;
 mod statistics;
 
 use std::path::PathBuf;
@@ -19,8 +21,9 @@ use crate::environment::Setting;
 use crate::program::Program;
 
 pub use loader_check::check_loads;
-pub use metric::{METRICS, Metric, Unit};
+pub use metric::{FAULTS, MEMORY, METRICS, Metric, TIME, Unit};
 pub use one_run::Run;
+pub use quick_round::{QUICK_RUNS, far_behind};
 pub use statistics::{RUNS_TO_TELL, Summary, can_tell, is_beyond_spread};
 
 /// Where the program's standard output goes.
@@ -32,6 +35,7 @@ pub enum ProgramOutput {
 }
 
 /// What to measure, and how often.
+#[derive(Clone)]
 pub struct Plan<'a> {
     pub program: &'a Program,
     pub candidates: &'a [Candidate],

@@ -36,6 +36,25 @@ pub struct Run {
     pub messages: String,
 }
 
+#[cfg(test)]
+impl Run {
+    /// Of a program that succeeded.
+    pub fn made_up(wall_seconds: f64, peak_resident_bytes: f64, minor_faults: f64) -> Run {
+        Run {
+            outcome: Outcome::Exited(0),
+            wall_seconds,
+            user_seconds: wall_seconds * 0.8,
+            system_seconds: wall_seconds * 0.2,
+            peak_resident_bytes,
+            minor_faults,
+            major_faults: 0.0,
+            voluntary_switches: 3.0,
+            involuntary_switches: 12.0,
+            messages: String::new(),
+        }
+    }
+}
+
 pub fn run_once(plan: &Plan, candidate: &Candidate) -> Result<Run> {
     let mut command = plan.program.command();
     environment::replace_allocator(&mut command, candidate.library())?;

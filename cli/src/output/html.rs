@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use askama::Template;
 
+use super::advice::{Advice, Ranked, scatter};
 use super::plot::{self, Plot};
 use super::quantity::{ratio_text, spread_text};
 use super::{Entry, Host, Report, json};
@@ -12,6 +13,7 @@ use super::{Entry, Host, Report, json};
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
+    verb: &'static str,
     command: &'a str,
     caption: String,
     host: &'a Host,
@@ -22,9 +24,17 @@ struct Page<'a> {
     /// Each once, by the name of its allocator.
     libraries: BTreeMap<String, String>,
     rows: Vec<TableRow>,
+    advice: Option<AdvicePart<'a>>,
     plots: Vec<Plot>,
     /// The JSON report; safe in a script element, as it has no `<` left.
     json: String,
+}
+
+/// What takes the place of the rows where advice is given.
+struct AdvicePart<'a> {
+    ranking: Vec<Ranked<'a>>,
+    remarks: Vec<String>,
+    scatter: Option<Plot>,
 }
 
 struct TableRow {
@@ -40,21 +50,32 @@ struct TableCell {
     is_reference: bool,
 }
 
-pub fn html(report: &Report) -> Result<String> {
+/// The report, with the advice on it in place of its conclusions where there is some.
+pub fn page(report: &Report, advice: Option<&Advice>) -> Result<String> {
     let page = Page {
+        verb: if advice.is_some() { "advise" } else { "compare" },
         command: &report.command,
         caption: report.caption(),
         host: &report.host,
         tool_version: env!("CARGO_PKG_VERSION"),
-        sentences: report.conclusions(),
+        sentences: advice.map_or_else(|| report.conclusions(), Advice::sentences),
         failures: report.failures(),
         entries: &report.entries,
         libraries: report.entries.iter().filter_map(library_of).collect(),
         rows: table_rows(report),
+        advice: advice.map(advice_part).transpose()?,
         plots: plot::plots(report)?,
-        json: json(report).replace('<', "\\u003c"),
+        json: json::document(report, advice).replace('<', "\\u003c"),
     };
     Ok(page.render()?)
+}
+
+fn advice_part<'a>(advice: &'a Advice) -> Result<AdvicePart<'a>> {
+    Ok(AdvicePart {
+        ranking: advice.ranking(),
+        remarks: advice.remarks(),
+        scatter: scatter(advice)?,
+    })
 }
 
 fn library_of(entry: &Entry) -> Option<(String, String)> {
@@ -89,7 +110,7 @@ mod tests {
     fn the_page_stands_alone_and_escapes_what_it_shows() {
         let mut report = sample::report();
         report.command = "grep '<b>' </script>".to_owned();
-        let page = super::html(&report).unwrap();
+        let page = super::page(&report, None).unwrap();
         assert!(page.contains("<svg"));
         assert!(!page.contains("<b>") && page.matches("</script>").count() == 1);
         for outside in ["http://", "https://", "src=", "<link"] {
@@ -102,7 +123,7 @@ mod tests {
     #[test]
     fn settings_stand_below_their_allocator_and_libraries_once() {
         let report = sample::report_of_settings();
-        let page = super::html(&report).unwrap();
+        let page = super::page(&report, None).unwrap();
         assert!(page.contains("primalloc 0.1.0<br>purge_delay=0<br>thp=never</th>"));
         assert_eq!(page.matches("<dt>primalloc 0.1.0</dt>").count(), 1);
         assert!(page.contains(">\npurge_delay=0 thp=never\n</text>"), "beside the strips");

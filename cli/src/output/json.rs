@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::advice::{Advice, AdvicePart};
 use super::{Entry, Host, Report};
 use crate::child::Outcome;
 use crate::measure::{METRICS, Summary};
@@ -24,6 +25,9 @@ struct Document<'a> {
     allocators: Vec<AllocatorPart<'a>>,
     outcomes_agree: bool,
     conclusions: Vec<String>,
+    /// Of `advise` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<AdvicePart<'a>>,
 }
 
 #[derive(Serialize)]
@@ -51,7 +55,8 @@ struct MetricPart<'a> {
     values: &'a [f64],
 }
 
-pub fn json(report: &Report) -> String {
+/// The report, with the advice on it in place of its conclusions where there is some.
+pub fn document(report: &Report, advice: Option<&Advice>) -> String {
     let document = Document {
         format: FORMAT,
         tool: concat!("primalloc ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -62,7 +67,8 @@ pub fn json(report: &Report) -> String {
         reference: &report.reference().name,
         allocators: report.entries.iter().map(|entry| part_of(report, entry)).collect(),
         outcomes_agree: report.outcomes_agree(),
-        conclusions: report.conclusions(),
+        conclusions: advice.map_or_else(|| report.conclusions(), Advice::sentences),
+        advice: advice.map(Advice::part),
     };
     serde_json::to_string_pretty(&document).expect("numbers and strings always become JSON") + "\n"
 }

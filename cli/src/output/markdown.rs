@@ -17,8 +17,13 @@ pub fn markdown(report: &Report) -> String {
     text
 }
 
+/// What is in a table, where a bar would end the cell.
+pub fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
 /// Markdown's code marks must not occur in what they enclose.
-fn code(text: &str) -> String {
+pub fn code(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
@@ -27,9 +32,7 @@ fn header(report: &Report) -> String {
     let mut alignments = String::from("|---|");
     for (index, entry) in report.entries.iter().enumerate() {
         let ratio = if index == 0 { "" } else { " | ratio" };
-        // A bar would end the cell.
-        let title = entry.title().replace('|', "\\|");
-        names += &format!(" {title} | spread{ratio} |");
+        names += &format!(" {} | spread{ratio} |", cell(&entry.title()));
         alignments += if index == 0 { "--:|--:|" } else { "--:|--:|--:|" };
     }
     format!("{names}\n{alignments}\n")

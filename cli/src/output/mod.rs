@@ -6,10 +6,13 @@
 //!   json.rs        for programs
 //!   markdown.rs    for issues and documents
 //!   html.rs        one page with plots; plot.rs draws them
+//!   advice/        what to take, from a report on candidates
 //!   explain/       what a process's memory consists of
+//!   shell.rs       commands as they could be typed
 //!   faults/        the same for `primalloc faults`
 //!   profile/       the same for heap profiles and leaks
 
+pub mod advice;
 pub mod explain;
 pub mod faults;
 mod html;
@@ -19,14 +22,42 @@ mod plot;
 pub mod profile;
 mod quantity;
 mod report;
+mod shell;
 mod table;
 
 #[cfg(test)]
 mod sample;
 
-pub use html::html;
-pub use json::json;
-pub use markdown::markdown;
+use anyhow::Result;
+
 pub use quantity::{bytes_text, with_thousands};
 pub use report::{Entry, Host, Report};
-pub use table::{listing, table};
+pub use shell::{shell_text, shell_word};
+pub use table::listing;
+
+/// What is shown on the terminal, and written down on request.
+pub trait Formats {
+    /// Lines are at most so wide where the names allow it.
+    fn table(&self, width: usize) -> String;
+    fn json(&self) -> String;
+    fn markdown(&self) -> String;
+    fn html(&self) -> Result<String>;
+}
+
+impl Formats for Report {
+    fn table(&self, width: usize) -> String {
+        table::table(self, width)
+    }
+
+    fn json(&self) -> String {
+        json::document(self, None)
+    }
+
+    fn markdown(&self) -> String {
+        markdown::markdown(self)
+    }
+
+    fn html(&self) -> Result<String> {
+        html::page(self, None)
+    }
+}

@@ -19,8 +19,8 @@ const LETTER_WIDTH: u32 = 7;
 const LINE_HEIGHT: i32 = 14;
 
 /// The axis is drawn in a grey that can be read on light and on dark ground.
-const INK: RGBColor = RGBColor(128, 128, 128);
-const COLORS: [RGBColor; 8] = [
+pub const INK: RGBColor = RGBColor(128, 128, 128);
+pub const COLORS: [RGBColor; 8] = [
     RGBColor(127, 127, 127),
     RGBColor(13, 148, 136),
     RGBColor(234, 88, 12),

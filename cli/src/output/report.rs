@@ -109,13 +109,15 @@ impl Entry {
 
 fn count_outcomes(runs: &[Run]) -> Vec<(Outcome, usize)> {
     let mut counts: Vec<(Outcome, usize)> = Vec::new();
-    for run in runs {
-        match counts.iter_mut().find(|(outcome, _)| *outcome == run.outcome) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((run.outcome, 1)),
-        }
-    }
+    runs.iter().for_each(|run| add_outcome(&mut counts, run.outcome, 1));
     counts
+}
+
+fn add_outcome(counts: &mut Vec<(Outcome, usize)>, outcome: Outcome, more: usize) {
+    match counts.iter_mut().find(|(present, _)| *present == outcome) {
+        Some((_, count)) => *count += more,
+        None => counts.push((outcome, more)),
+    }
 }
 
 impl Report {
@@ -172,18 +174,24 @@ impl Report {
         self.entries[1..].iter().map(|entry| self.conclusion(entry)).collect()
     }
 
+    /// From the reference, in words: what of these metrics lies beyond the spread.
+    pub fn differences(
+        &self,
+        entry: &Entry,
+        metrics: impl IntoIterator<Item = usize>,
+    ) -> Vec<String> {
+        let difference = |index: usize| {
+            let (ours, theirs) = (&entry.figures[index], &self.reference().figures[index]);
+            let differs = is_beyond_spread(&ours.summary, &theirs.summary);
+            let ratio = self.ratio(entry, index).filter(|_| differs)?;
+            difference_text(&METRICS[index], ratio)
+        };
+        metrics.into_iter().filter_map(difference).collect()
+    }
+
     fn conclusion(&self, entry: &Entry) -> String {
         let reference = self.reference();
-        let differences: Vec<String> = METRICS
-            .iter()
-            .enumerate()
-            .filter_map(|(index, metric)| {
-                let (ours, theirs) = (&entry.figures[index], &reference.figures[index]);
-                let differs = is_beyond_spread(&ours.summary, &theirs.summary);
-                let ratio = self.ratio(entry, index).filter(|_| differs)?;
-                difference_text(metric, ratio)
-            })
-            .collect();
+        let differences = self.differences(entry, 0..METRICS.len());
         let is_told = |index: usize| {
             can_tell(&entry.figures[index].summary, &reference.figures[index].summary)
         };
@@ -202,8 +210,33 @@ impl Report {
 
     /// Whether the program ended the same way under every allocator.
     pub fn outcomes_agree(&self) -> bool {
-        let first = &self.reference().outcomes;
-        first.len() == 1 && self.entries.iter().all(|entry| entry.outcomes == *first)
+        self.entries.iter().all(|entry| self.ends_alike(entry))
+    }
+
+    /// Whether it always ended under this one as under the reference at first.
+    pub fn ends_alike(&self, entry: &Entry) -> bool {
+        let expected = self.reference().outcomes[0].0;
+        entry.outcomes.iter().all(|(outcome, _)| *outcome == expected)
+    }
+
+    /// Whether it had fewer runs than the others.
+    pub fn is_left_out(&self, entry: &Entry) -> bool {
+        entry.outcomes.iter().map(|(_, count)| count).sum::<usize>() < self.runs
+    }
+
+    /// Counts how the program ended in further runs.
+    pub fn add_outcomes(&mut self, more: &Report) {
+        for added in &more.entries {
+            let Some(entry) = self.entries.iter_mut().find(|entry| entry.name == added.name) else {
+                continue;
+            };
+            for &(outcome, count) in &added.outcomes {
+                add_outcome(&mut entry.outcomes, outcome, count);
+            }
+            if entry.messages.is_empty() {
+                entry.messages.clone_from(&added.messages);
+            }
+        }
     }
 
     /// What to say of a program that did not end well, and the messages it left.
@@ -272,10 +305,7 @@ mod tests {
     use super::*;
 
     fn keep_runs(report: &mut Report, count: usize) {
-        for figures in report.entries.iter_mut().flat_map(|entry| &mut entry.figures) {
-            figures.values.truncate(count);
-            figures.summary = Summary::of(&figures.values);
-        }
+        report.entries.iter_mut().for_each(|entry| sample::keep_runs(entry, count));
     }
 
     #[test]
@@ -318,6 +348,20 @@ mod tests {
               primalloc: exit status 0 (4 times), killed by SIGSEGV (once); \
               jemalloc: exit status 0."]
         );
+    }
+
+    #[test]
+    fn outcomes_of_further_runs_count() {
+        let mut report = sample::report();
+        let mut more = sample::report();
+        more.entries.remove(1);
+        more.entries[1].outcomes = vec![(Outcome::Exited(0), 4), (Outcome::Killed(11), 1)];
+        report.add_outcomes(&more);
+        assert_eq!(report.entries[0].outcomes, [(Outcome::Exited(0), 10)]);
+        assert_eq!(report.entries[1].outcomes, [(Outcome::Exited(0), 5)]);
+        let expected = [(Outcome::Exited(0), 9), (Outcome::Killed(11), 1)];
+        assert_eq!(report.entries[2].outcomes, expected);
+        assert!(!report.outcomes_agree());
     }
 
     #[test]

@@ -4,25 +4,13 @@ use std::path::PathBuf;
 
 use super::{Entry, Host, Report};
 use crate::allocators::{Allocator, Candidate};
-use crate::child::Outcome;
 use crate::environment::Setting;
-use crate::measure::Run;
+use crate::measure::{Run, Summary};
 
 fn runs(wall_seconds: f64, peak_mebibytes: f64, minor_faults: f64) -> Vec<Run> {
     [1.0, 0.99, 1.01, 1.0, 1.02]
         .iter()
-        .map(|noise| Run {
-            outcome: Outcome::Exited(0),
-            wall_seconds: wall_seconds * noise,
-            user_seconds: wall_seconds * 0.8 * noise,
-            system_seconds: wall_seconds * 0.2 * noise,
-            peak_resident_bytes: peak_mebibytes * 1_048_576.0,
-            minor_faults,
-            major_faults: 0.0,
-            voluntary_switches: 3.0,
-            involuntary_switches: 12.0,
-            messages: String::new(),
-        })
+        .map(|noise| Run::made_up(wall_seconds * noise, peak_mebibytes * 1_048_576.0, minor_faults))
         .collect()
 }
 
@@ -60,6 +48,30 @@ pub fn report() -> Report {
             entry("jemalloc", Some("/lib/libjemalloc.so.2"), "5.3.0", runs(1.26, 412.0, 9_981.0)),
         ],
     }
+}
+
+/// Candidates by name, with time and memory in parts of the first's; how far runs lie from each
+/// other's time, `noise` says.
+pub fn report_of(noise: f64, candidates: &[(&str, f64, f64)]) -> Report {
+    let entry = |&(name, time, memory): &(&str, f64, f64)| {
+        let library = |allocator: &str| format!("/lib/lib{allocator}.so");
+        let allocator = name.split(':').next().filter(|allocator| *allocator != "glibc");
+        let candidate = candidate(name, allocator.map(library).as_deref());
+        let runs = [0.0, -1.0, 1.0, 0.0, 2.0].map(|far| {
+            Run::made_up(time * (1.0 + far * noise), memory * 104_857_600.0, 1_000.0 * memory)
+        });
+        Entry::new(&candidate, Some("1.0".to_owned()), &runs)
+    };
+    Report { entries: candidates.iter().map(entry).collect(), ..report() }
+}
+
+/// As if it had not run on after so many.
+pub fn keep_runs(entry: &mut Entry, count: usize) {
+    for figures in &mut entry.figures {
+        figures.values.truncate(count);
+        figures.summary = Summary::of(&figures.values);
+    }
+    entry.outcomes[0].1 = count;
 }
 
 /// The same with settings: names that are long, and have more than one line.

@@ -25,14 +25,19 @@ pub fn table(report: &Report, width: usize) -> String {
         text += &format!("{part}\n");
         first += count;
     }
-    for sentence in report.failures() {
-        text += &format!("{}\n", sentence.red());
-    }
-    if let Some((name, messages)) = report.failure_messages() {
-        text += &format!("It said, under {name}:\n{}\n", messages.dimmed());
-    }
+    text += &failures(report);
     for sentence in report.conclusions() {
         text += &format!("{sentence}\n");
+    }
+    text
+}
+
+/// What is to say of a program that did not end well.
+pub fn failures(report: &Report) -> String {
+    let sentences = report.failures().into_iter();
+    let mut text: String = sentences.map(|sentence| format!("{}\n", sentence.red())).collect();
+    if let Some((name, messages)) = report.failure_messages() {
+        text += &format!("It said, under {name}:\n{}\n", messages.dimmed());
     }
     text
 }

@@ -1,5 +1,6 @@
 //! One file a verb: its options, its examples, and what it does.
 
+pub mod advise;
 pub mod allocators;
 pub mod compare;
 pub mod completions;
@@ -8,6 +9,7 @@ pub mod explain;
 pub mod faults;
 pub mod leaks;
 pub mod man;
+mod measured;
 pub mod probe_allocator;
 mod process_files;
 pub mod profile;

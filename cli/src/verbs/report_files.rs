@@ -1,12 +1,13 @@
 //! What verbs with reports share: where they go, how wide they are, how a command is shown.
 
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+
+pub use crate::output::shell_text;
 
 pub const STANDARD_OUTPUT: &str = "-";
 
@@ -154,32 +155,10 @@ pub fn width_of(is_terminal: bool) -> usize {
     terminal_size::terminal_size().map_or(WIDTH_WITHOUT_TERMINAL, |(width, _)| width.0.into())
 }
 
-/// The command as it could be typed, with quotes where a word needs them.
-pub fn shell_text(command: &[OsString]) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
-    let quoted = |word: &OsString| {
-        let word = word.to_string_lossy();
-        if !word.is_empty() && word.chars().all(is_plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::verbs::temporary::TemporaryDirectory;
-
-    #[test]
-    fn commands_are_shown_as_they_could_be_typed() {
-        let text =
-            |words: &[&str]| shell_text(&words.iter().map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(text(&["sort", "-n", "a b"]), "sort -n 'a b'");
-        assert_eq!(text(&["echo", "it's", ""]), r"echo 'it'\''s' ''");
-    }
 
     #[test]
     fn links_are_written_through_and_leave_nothing() {

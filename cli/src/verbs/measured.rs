@@ -1,0 +1,191 @@
+//! What `compare` and `advise` share: how the program runs, how it is measured, where reports go.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::allocators::{self, Candidate};
+use crate::arguments::ProgramArguments;
+use crate::measure::{self, Plan, ProgramOutput, Run};
+use crate::output::{Entry, Formats, Host, Report};
+use crate::program::{self, Program};
+use crate::verbs::report_files::{
+    STANDARD_OUTPUT, all_of, print, print_beside, shell_text, take_output, tell, width_of, write,
+};
+
+#[derive(Args)]
+pub struct MeasuredArguments {
+    /// Runs under each allocator before that, which are not counted
+    #[arg(long, default_value_t = 1, value_parser = warmup_runs, allow_negative_numbers = true)]
+    warmup: usize,
+
+    /// Give the program this file as standard input (else it is empty)
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+
+    /// Where the program's standard output goes: inherit, discard, or a file
+    #[arg(long, value_name = "WHERE", default_value = "discard", value_parser = program_output)]
+    output: ProgramOutput,
+
+    /// Write the report as JSON, to standard output or to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = STANDARD_OUTPUT)]
+    json: Option<PathBuf>,
+
+    /// Write the report as Markdown, to standard output or to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = STANDARD_OUTPUT)]
+    markdown: Option<PathBuf>,
+
+    /// Write the report with plots as one self-contained HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub program: ProgramArguments,
+}
+
+/// Nobody waits for more.
+const RUNS_MAX: usize = 1_000_000;
+
+pub fn runs(text: &str) -> Result<usize, String> {
+    match warmup_runs(text) {
+        Ok(0) => Err("at least one run is needed".to_owned()),
+        runs => runs,
+    }
+}
+
+fn warmup_runs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number <= RUNS_MAX => Ok(number),
+        _ => Err(format!("a whole number of at most {RUNS_MAX} is needed")),
+    }
+}
+
+fn program_output(text: &str) -> Result<ProgramOutput, String> {
+    Ok(match text {
+        "inherit" | STANDARD_OUTPUT => ProgramOutput::Inherit,
+        "discard" => ProgramOutput::Discard,
+        path => ProgramOutput::File(PathBuf::from(path)),
+    })
+}
+
+impl MeasuredArguments {
+    pub fn files(&self) -> [&Option<PathBuf>; 3] {
+        [&self.json, &self.markdown, &self.html]
+    }
+
+    pub fn plan<'a>(
+        &'a self,
+        program: &'a Program,
+        candidates: &'a [Candidate],
+        runs: usize,
+    ) -> Plan<'a> {
+        Plan {
+            program,
+            candidates,
+            options: &self.program.preload.options,
+            input: self.input.clone(),
+            output: self.output.clone(),
+            runs,
+            warmup: self.warmup,
+        }
+    }
+
+    /// To be called before the first run, whatever it may find.
+    pub fn check(&self, plan: &Plan) -> Result<()> {
+        self.check_libraries(plan)?;
+        tell_of_options(plan)
+    }
+
+    /// Makes sure that every library gets into the program.
+    fn check_libraries(&self, plan: &Plan) -> Result<()> {
+        if plan.program.own_malloc().is_some() {
+            tell(plan.program.own_malloc_remark());
+        }
+        let mut checked: Vec<&Path> = Vec::new();
+        for library in plan.candidates.iter().filter_map(Candidate::library) {
+            if checked.contains(&library) {
+                continue;
+            }
+            checked.push(library);
+            match program::check_preloadable(plan.program, library) {
+                Err(reason) if reason.is_only_about_preloading() && self.program.preload.force => {}
+                answer => {
+                    answer?;
+                    measure::check_loads(plan.program, library)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the runs of a plan have shown.
+    pub fn report(&self, plan: &Plan, measured: &[Vec<Run>]) -> Report {
+        let entry = |(candidate, runs): (&Candidate, &Vec<Run>)| {
+            Entry::new(candidate, candidate.allocator.try_out().version, runs)
+        };
+        Report {
+            command: shell_text(&self.program.command),
+            host: Host::of_this_machine(),
+            runs: plan.runs,
+            warmup: plan.warmup,
+            entries: plan.candidates.iter().zip(measured).map(entry).collect(),
+        }
+    }
+
+    pub fn write(&self, report: &impl Formats) -> Result<()> {
+        if !take_output(self.files()) {
+            let width = width_of(std::io::stdout().is_terminal());
+            print(&report.table(width))?;
+        }
+        let json = |path: &PathBuf| write(path, report.json());
+        let markdown = |path: &PathBuf| write(path, report.markdown());
+        let html = |path: &PathBuf| write(path, report.html()?);
+        all_of([
+            self.json.as_ref().map_or(Ok(()), json),
+            self.markdown.as_ref().map_or(Ok(()), markdown),
+            self.html.as_ref().map_or(Ok(()), html),
+        ])
+    }
+}
+
+/// Passes on what a library says of options: what the program's runs say is not shown. What is said
+/// of those that are set for all is said once.
+fn tell_of_options(plan: &Plan) -> Result<()> {
+    let mut told: Vec<String> = Vec::new();
+    for candidate in plan.candidates {
+        let Some(library) = candidate.library() else { continue };
+        if plan.options.is_empty() && candidate.settings.is_empty() {
+            continue;
+        }
+        let settings = plan.options.iter().chain(&candidate.settings);
+        for complaint in allocators::option_complaints(library, settings)? {
+            if !told.contains(&complaint) {
+                print_beside(&format!("{complaint}\n"))?;
+                told.push(complaint);
+            }
+        }
+    }
+    Ok(())
+}
+
+pub fn progress_bar(plan: &Plan) -> Result<ProgressBar> {
+    let bar = match plan.output {
+        ProgramOutput::Inherit => ProgressBar::hidden(),
+        _ => ProgressBar::new(plan.runs_total() as u64),
+    };
+    let style = "{bar:40.cyan/dim} run {pos} of {len}, {msg}, {eta} left";
+    bar.set_style(ProgressStyle::with_template(style)?.progress_chars("━╸─"));
+    Ok(bar)
+}
+
+pub fn carry_out(plan: &Plan, bar: &ProgressBar) -> Result<Vec<Vec<Run>>> {
+    plan.carry_out(|candidate| {
+        bar.inc(1);
+        bar.set_message(candidate.name.clone());
+    })
+}
