@@ -292,12 +292,12 @@ static struct span *dirty_fit(size_t slice_count) {
     return span;
 }
 
-/* Address space is never given back: none is taken whose descriptors alone pass the limit, as that
- * for a great alignment may. */
+/* Address space is never given back: none is taken whose descriptors have more than half of what
+ * the limit leaves, as those for a great alignment may. */
 static struct span *clean_fit(size_t slice_count) {
     struct span *span = search(&page_heap.clean, slice_count);
     size_t described = slice_count * sizeof(struct span) / SLICE_SIZE;
-    return span || !limits_allow(resident_bytes(described)) ? span : extend_heap(slice_count);
+    return span || !limits_allow(resident_bytes(2 * described)) ? span : extend_heap(slice_count);
 }
 
 /* A span freed of late that is just what is asked for. */
