@@ -7,7 +7,6 @@
 #include "objects/bin.h"
 #include "objects/deferred_free.h"
 #include "objects/hardened.h"
-#include "objects/sampling_budget.h"
 #include "objects/size_table.h"
 #include "objects/slab.h"
 #include "objects/slow_door.h"
@@ -20,30 +19,6 @@ enum {
     LIST_SIZE = 32 * 1024,    /* bytes in a list that need not be longer ... */
     LIST_MOST = 256,          /* ... and blocks */
     LACK_LISTS = 4, /* so many times the blocks of such a list may lack before fresh ones come */
-};
-
-/* A small class. */
-struct counted {
-    uint32_t left;   /* (owner) blocks behind the bin's that go out unsampled */
-    int32_t seen;    /* (owner) blocks popped at the last collection */
-    uint16_t given;  /* (owner) blocks that the bin was filled with */
-    uint16_t wanted; /* (owner) blocks of a list that need not be longer */
-    uint32_t lack;   /* (owner) blocks that lists were too short since fresh ones came */
-};
-
-/* A group of sizes that see_large is told of. */
-struct large {
-    int64_t left;    /* (owner) bytes that go out unsampled; below 0: undrawn */
-    uint8_t stretch; /* (owner) with which they were drawn */
-    bool is_drawn;   /* (owner) then a sample comes; else it is time to draw again */
-};
-
-struct thread_sampler {
-    uint64_t random;      /* (owner) state of the generator */
-    uint64_t is_drawn[2]; /* (owner) one bit a class: its sample comes when nothing is left */
-    uint8_t stretch[CLASS_COUNT + 1];             /* (owner) with which it was drawn */
-    struct counted counted[SMALL_CLASS_LAST + 1]; /* (owner) */
-    struct large large[SAMPLING_GROUPS];          /* (owner) */
 };
 
 static _Atomic uint64_t seeds; /* (atomic: counter) */

@@ -25,7 +25,32 @@
 #define PRIM_OBJECTS_THREAD_SAMPLER_H
 
 #include "objects/sampler.h"
+#include "objects/sampling_budget.h"
 #include "objects/thread_cache.h"
+
+/* A small class. */
+struct counted {
+    uint32_t left;   /* (owner) blocks behind the bin's that go out unsampled */
+    int32_t seen;    /* (owner) blocks popped at the last collection */
+    uint16_t given;  /* (owner) blocks that the bin was filled with */
+    uint16_t wanted; /* (owner) blocks of a list that need not be longer */
+    uint32_t lack;   /* (owner) blocks that lists were too short since fresh ones came */
+};
+
+/* A group of sizes that see_large is told of. */
+struct large {
+    int64_t left;    /* (owner) bytes that go out unsampled; below 0: undrawn */
+    uint8_t stretch; /* (owner) with which they were drawn */
+    bool is_drawn;   /* (owner) then a sample comes; else it is time to draw again */
+};
+
+struct thread_sampler {
+    uint64_t random;      /* (owner) state of the generator */
+    uint64_t is_drawn[2]; /* (owner) one bit a class: its sample comes when nothing is left */
+    uint8_t stretch[CLASS_COUNT + 1];             /* (owner) with which it was drawn */
+    struct counted counted[SMALL_CLASS_LAST + 1]; /* (owner) */
+    struct large large[SAMPLING_GROUPS];          /* (owner) */
+};
 
 /* The class that a bin is for. */
 PRIM_INLINE unsigned thread_sampler_class(unsigned bin) {

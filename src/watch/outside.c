@@ -13,6 +13,7 @@
 #include "objects/bin.h"
 #include "objects/slab_set.h"
 #include "objects/thread_cache.h"
+#include "objects/thread_sampler.h"
 #include "pages/metadata.h"
 #include "pages/span.h"
 
@@ -20,6 +21,7 @@ _Static_assert(offsetof(struct span, address) == 0, "the tool expects it there")
 _Static_assert(offsetof(struct span_chunk, number) == offsetof(struct span_chunk, next) + 8,
                "and the chunk's number behind its link");
 _Static_assert(offsetof(struct metadata_block, before) == 0, "and this link first");
+_Static_assert(offsetof(struct thread_cache, head) == 0, "and the lists of bins");
 
 #define PLACE(structure, member) "i"(offsetof(struct structure, member))
 
@@ -46,15 +48,16 @@ static __attribute__((used)) PRIM_COLD void write_note(void) {
                      :
                      : "i"(CLASS_COUNT), "i"(SHARD_MAX), PLACE(shard, rests),
                        "i"(sizeof(struct slab_set_rest)), PLACE(slab_set_rest, listed_count));
-    __asm__ volatile(".pushsection .note.primalloc\n\t"
-                     ".short %c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7, %c8, %c9\n\t"
-                     ".short %c10\n"
-                     "4:\t.balign 4\n\t"
-                     ".popsection"
-                     :
-                     : PLACE(thread_cache, next), PLACE(thread_cache, room),
-                       PLACE(thread_cache, in_use), PLACE(thread_cache, bins),
-                       PLACE(thread_cache, rest), "i"(sizeof(struct bin)), PLACE(bin, capacity),
-                       PLACE(bin, spare_count), "i"(SMALL_CLASS_LAST), "i"(FEW_BLOCKS),
-                       "i"(METADATA_BLOCK_SIZE >> 10));
+    __asm__ volatile(
+        ".pushsection .note.primalloc\n\t"
+        ".short %c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7, %c8, %c9\n\t"
+        ".short %c10, %c11, %c12, %c13, %c14\n"
+        "4:\t.balign 4\n\t"
+        ".popsection"
+        :
+        : PLACE(thread_cache, next), PLACE(thread_cache, room), PLACE(thread_cache, in_use),
+          PLACE(thread_cache, bins), PLACE(thread_cache, rest), "i"(sizeof(struct bin)),
+          PLACE(bin, capacity), PLACE(bin, spare_count), "i"(SMALL_CLASS_LAST), "i"(FEW_BLOCKS),
+          "i"(METADATA_BLOCK_SIZE >> 10), PLACE(thread_cache, sampler),
+          PLACE(thread_sampler, counted), "i"(sizeof(struct counted)), PLACE(counted, given));
 }

@@ -103,7 +103,7 @@ fn caches(found: &Explanation) -> Option<Remark> {
 fn anonymous(found: &Explanation) -> Option<Remark> {
     let (bytes, size, share) = worth_telling(found, Use::Anonymous)?;
     let sentence = format!(
-        "{size}, {share}, are anonymous memory that did not come from malloc: the program or a \
+        "{size}, {share}, are anonymous memory that did not come from primalloc: the program or a \
          library maps it by itself. Who touches it: primalloc faults --pid {}",
         found.pid
     );

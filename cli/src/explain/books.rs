@@ -3,12 +3,14 @@
 //! The process goes on while they are read, so that counts of different moments meet: what cannot
 //! be is cut to what can.
 
+use std::collections::HashSet;
 use std::io;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::Use;
+use super::mappings::Mappings;
 use super::memory::Memory;
 use super::note::Note;
 
@@ -19,9 +21,10 @@ const SLAB: u8 = 4;
 const LARGE: u8 = 5;
 /// HARDENED_BUCKET: what of such a slab is in use stands elsewhere.
 const HARDENED: u8 = 255;
-/// What follows the classes: CLASS_LARGE, CLASS_ARENA, CLASS_PLACED of src/objects/size_class.h.
+/// What follows the classes: CLASS_LARGE, CLASS_ARENA, BIN_COUNT of src/objects/size_class.h.
 const LARGE_BEHIND: u64 = 1;
 const ARENA_BEHIND: u64 = 2;
+const SECOND_BEHIND: u64 = 4;
 
 /// Of a list that the process may be changing while we follow it.
 const LINKS_MAX: usize = 1 << 20;
@@ -97,8 +100,6 @@ pub struct Books {
     is_any: bool,
     /// Free blocks count as used: who is what stands in another place.
     is_hardened: bool,
-    /// An address of each span.
-    places: Vec<u64>,
 }
 
 struct Span {
@@ -114,17 +115,13 @@ impl Books {
         self.is_any
     }
 
-    pub fn places(&self) -> impl Iterator<Item = u64> {
-        self.places.iter().copied()
-    }
-
     /// Adds a heap up, if anybody has used it. A process has one, but where it has primalloc linked
     /// in and preloaded.
-    pub fn add(&mut self, note: &Note, memory: &Memory) -> Result<()> {
-        self.read(note, memory).context("its heap could not be read")
+    pub fn add(&mut self, note: &Note, memory: &Memory, mappings: &mut Mappings) -> Result<()> {
+        self.read(note, memory, mappings).context("its heap could not be read")
     }
 
-    fn read(&mut self, note: &Note, memory: &Memory) -> io::Result<()> {
+    fn read(&mut self, note: &Note, memory: &Memory, mappings: &mut Mappings) -> io::Result<()> {
         let mut chunks = chunks(note, memory)?;
         if chunks.is_empty() {
             return Ok(());
@@ -133,16 +130,19 @@ impl Books {
         self.read_sizes(note, memory)?;
         chunks.sort_unstable();
         let spans = spans(note, memory, &chunks)?;
-        self.places.extend(spans.iter().map(|span| span.start));
-        self.add_spans(note, memory, &spans)?;
+        for span in spans {
+            let bytes = mappings.take_for_heap(memory, span.start, span.end)?;
+            self.add_span(note, &span, bytes);
+        }
         self.add_caches(note, memory)?;
         self.add_lists(note, memory)?;
         for (_number, address) in chunks {
             let end = address + note.chunk_next;
-            self.record_bytes += memory.resident_bytes(address, end)?;
+            self.record_bytes += mappings.take_for_heap(memory, address, end)?;
         }
         for block in links(memory, note.newest_metadata, 0)? {
-            self.record_bytes += memory.resident_bytes(block, block + note.metadata_block_size)?;
+            let end = block + note.metadata_block_size;
+            self.record_bytes += mappings.take_for_heap(memory, block, end)?;
         }
         Ok(())
     }
@@ -157,27 +157,23 @@ impl Books {
         Ok(())
     }
 
-    fn add_spans(&mut self, note: &Note, memory: &Memory, spans: &[Span]) -> io::Result<()> {
-        for span in spans {
-            let bytes = memory.resident_bytes(span.start, span.end)?;
-            if span.state <= BUSY {
-                self.free_bytes += bytes;
-            } else if span.class == note.class_count + ARENA_BEHIND {
-                self.heap_bytes += bytes;
-            } else if span.class == note.class_count + LARGE_BEHIND {
-                self.large_blocks += 1;
-                self.large_bytes += bytes;
-            } else if let Some(class) = self.classes.get_mut(span.class as usize) {
-                let all = bytes / class.block_bytes.max(1);
-                class.used_blocks += span.used_blocks.unwrap_or(all);
-                self.is_hardened |= span.used_blocks.is_none();
-                class.resident_bytes += bytes;
-                class.slabs += 1;
-            } else {
-                self.other_bytes += bytes;
-            }
+    fn add_span(&mut self, note: &Note, span: &Span, bytes: u64) {
+        if span.state <= BUSY {
+            self.free_bytes += bytes;
+        } else if span.class == note.class_count + ARENA_BEHIND {
+            self.heap_bytes += bytes;
+        } else if span.class == note.class_count + LARGE_BEHIND {
+            self.large_blocks += 1;
+            self.large_bytes += bytes;
+        } else if let Some(class) = self.classes.get_mut(span.class as usize) {
+            let all = bytes / class.block_bytes.max(1);
+            class.used_blocks += span.used_blocks.unwrap_or(all);
+            self.is_hardened |= span.used_blocks.is_none();
+            class.resident_bytes += bytes;
+            class.slabs += 1;
+        } else {
+            self.other_bytes += bytes;
         }
-        Ok(())
     }
 
     fn add_caches(&mut self, note: &Note, memory: &Memory) -> io::Result<()> {
@@ -188,6 +184,7 @@ impl Books {
             let in_use = [0, 8].map(|half| memory.word(cache + offsets.in_use + half));
             let in_use = [in_use[0].as_ref(), in_use[1].as_ref()].map(|word| *word.unwrap_or(&0));
             let rest = memory.word(cache + offsets.rest)?;
+            let sampler = memory.word(cache + note.sampler.sampler)?;
             for (class, index) in self.classes.iter_mut().zip(0..) {
                 if in_use[index as usize / 64] >> (index % 64) & 1 == 0 {
                     continue;
@@ -203,6 +200,9 @@ impl Books {
                 let most = if capacity <= few { 2 * capacity } else { capacity };
                 let head = if capacity > 0 { (most - room).max(0) as u64 } else { 0 };
                 class.cached_blocks += head + u64::from(half(offsets.spare_count)?);
+                if index < small && sampler != 0 {
+                    class.cached_blocks += second_bin(note, memory, cache, sampler, index)?;
+                }
             }
         }
         Ok(())
@@ -253,14 +253,35 @@ fn half_word(bytes: &[u8], offset: usize) -> u32 {
         .map_or(0, |word| u32::from_ne_bytes(word.try_into().unwrap_or_default()))
 }
 
+/// Blocks that wait for a thread to take them while it samples: of what the bin was given, those
+/// that it has not handed out.
+fn second_bin(
+    note: &Note,
+    memory: &Memory,
+    cache: u64,
+    sampler: u64,
+    class: u64,
+) -> io::Result<u64> {
+    let bin = class + note.class_count + SECOND_BEHIND;
+    if memory.word(cache + 8 * bin)? == 0 {
+        return Ok(0);
+    }
+    let counted = sampler + note.sampler.counted + class * note.sampler.counted_size;
+    let given = memory.word(counted + note.sampler.given)? & 0xffff;
+    let handed_out = memory.word(cache + note.cache.room + 4 * bin)? & u64::from(u32::MAX);
+    Ok(given.saturating_sub(handed_out))
+}
+
 /// The elements of a list whose first one the word at `head` names; the next one's name stands at
 /// the offset `next` in each.
 fn links(memory: &Memory, head: u64, next: u64) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
+    let mut seen = HashSet::new();
     let mut element = memory.word(head)?;
-    while element != 0 && found.len() < LINKS_MAX {
+    // One that has been moved to the front meanwhile leads through the list again.
+    while element != 0 && found.len() < LINKS_MAX && seen.insert(element) {
         found.push(element);
-        let Ok(follower) = memory.word(element + next) else { break };
+        let Ok(follower) = memory.word(element.wrapping_add(next)) else { break };
         element = follower;
     }
     Ok(found)

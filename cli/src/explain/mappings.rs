@@ -1,21 +1,22 @@
 //! What the kernel says of a process's memory, by mapping.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
+use super::memory::Memory;
 use crate::processes::is_library;
 
 /// What a thread's stack, without its guard, has at most; a guard at most.
 const STACK_MAX: u64 = 256 << 20;
+const UNGUARDED_STACK_MAX: u64 = 16 << 20;
 const GUARD_MAX: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ground {
-    /// Anonymous, and primalloc's in part or as a whole.
-    Heap,
     Anonymous,
     Break,
     Stack,
@@ -28,10 +29,14 @@ struct Mapping {
     start: u64,
     end: u64,
     name: String,
-    /// Its first page is the file's.
+    /// Here the loader has begun to map a program or a library.
     is_beginning: bool,
     ground: Ground,
     resident_bytes: u64,
+    /// Of the resident bytes, primalloc's.
+    heap_bytes: u64,
+    /// Pages of it are resident elsewhere, too.
+    is_shared: bool,
     swapped_bytes: u64,
     huge_bytes: u64,
 }
@@ -57,15 +62,22 @@ impl Mappings {
         })
     }
 
-    /// The heap lies at these addresses, whatever else it looks like.
-    pub fn note_heap(&mut self, addresses: impl IntoIterator<Item = u64>) {
-        for address in addresses {
-            let behind = self.mappings.partition_point(|mapping| mapping.start <= address);
-            let found = behind.checked_sub(1).map(|index| &mut self.mappings[index]);
-            if let Some(mapping) = found.filter(|mapping| address < mapping.end) {
-                mapping.ground = Ground::Heap;
+    /// What is resident from `start` to `end` is the heap's, whatever the mapping looks like:
+    /// blocks with a protected page in front look like stacks, and heaps may lie in a program's
+    /// variables.
+    pub fn take_for_heap(&mut self, memory: &Memory, start: u64, end: u64) -> io::Result<u64> {
+        let first = self.mappings.partition_point(|mapping| mapping.end <= start);
+        let mut taken = 0;
+        for mapping in self.mappings[first..].iter_mut().take_while(|mapping| mapping.start < end) {
+            let left = mapping.resident_bytes - mapping.heap_bytes;
+            if left > 0 {
+                let (start, end) = (start.max(mapping.start), end.min(mapping.end));
+                let bytes = memory.resident_bytes(start, end, mapping.is_shared)?.min(left);
+                mapping.heap_bytes += bytes;
+                taken += bytes;
             }
         }
+        Ok(taken)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -74,7 +86,7 @@ impl Mappings {
 
     fn sum(&self, ground: Ground) -> u64 {
         let of_ground = self.mappings.iter().filter(|mapping| mapping.ground == ground);
-        of_ground.map(|mapping| mapping.resident_bytes).sum()
+        of_ground.map(|mapping| mapping.resident_bytes - mapping.heap_bytes).sum()
     }
 
     pub fn resident_bytes(&self) -> u64 {
@@ -87,12 +99,12 @@ impl Mappings {
 
     /// Of the heap's mappings, in huge pages.
     pub fn huge_bytes(&self) -> u64 {
-        let heap = self.mappings.iter().filter(|mapping| mapping.ground == Ground::Heap);
+        let heap = self.mappings.iter().filter(|mapping| mapping.heap_bytes > 0);
         heap.map(|mapping| mapping.huge_bytes).sum()
     }
 
     pub fn anonymous_bytes(&self) -> u64 {
-        self.sum(Ground::Heap) + self.sum(Ground::Anonymous)
+        self.sum(Ground::Anonymous)
     }
 
     pub fn break_bytes(&self) -> u64 {
@@ -183,19 +195,32 @@ fn described(maps: &[MemoryMap], stack_pointers: &[u64]) -> Vec<Mapping> {
                 }
             }
         };
+        let shared = ["Shared_Clean", "Shared_Dirty", "Shared_Hugetlb"];
         let kernel = |name: &str| map.extension.map.get(name).copied().unwrap_or(0);
         described.push(Mapping {
             start: map.address.0,
             end: map.address.1,
             name: path_of(map).map_or_else(String::new, |path| path.display().to_string()),
-            is_beginning: is_image && map.offset == 0,
+            is_beginning: is_image && is_loaded(&maps[index..]),
             ground,
-            resident_bytes: kernel("Rss"),
+            resident_bytes: kernel("Rss") + kernel("Private_Hugetlb") + kernel("Shared_Hugetlb"),
+            heap_bytes: 0,
+            is_shared: shared.iter().any(|name| kernel(name) > 0),
             swapped_bytes: kernel("Swap"),
             huge_bytes: kernel("AnonHugePages"),
         });
     }
     described
+}
+
+/// Whether the first one is the beginning of a file with code behind it: one that is mapped to be
+/// read, as for the names in backtraces, has none.
+fn is_loaded(maps: &[MemoryMap]) -> bool {
+    let begins = |map: &MemoryMap| map.offset == 0;
+    let Some((first, behind)) = maps.split_first() else { return false };
+    let behind = behind.iter().filter(|map| map.pathname == first.pathname);
+    let mut whole = std::iter::once(first).chain(behind.take_while(|map| !begins(map)));
+    begins(first) && whole.any(|map| map.perms.contains(MMPermissions::EXECUTE))
 }
 
 fn is_shared_memory(path: &std::path::Path, map: &MemoryMap) -> bool {
@@ -204,7 +229,8 @@ fn is_shared_memory(path: &std::path::Path, map: &MemoryMap) -> bool {
     map.perms.contains(MMPermissions::SHARED) && names.iter().any(|name| path.starts_with(name))
 }
 
-/// A thread waits on it, or it lies right above a guard.
+/// It lies right above a guard; or a thread waits on it, and it is not a mapping in which runtimes
+/// place stacks among other things, as Go's does.
 fn is_stack(map: &MemoryMap, below: Option<&MemoryMap>, stack_pointers: &[u64]) -> bool {
     let (start, end) = map.address;
     let is_writable = map.perms.contains(MMPermissions::READ | MMPermissions::WRITE);
@@ -218,5 +244,6 @@ fn is_stack(map: &MemoryMap, below: Option<&MemoryMap>, stack_pointers: &[u64]) 
             && map.pathname == MMapPath::Anonymous
             && map.address.1 - map.address.0 <= GUARD_MAX
     };
-    stack_pointers.iter().any(holds) || below.is_some_and(is_guard)
+    let is_small = end - start <= UNGUARDED_STACK_MAX;
+    is_small && stack_pointers.iter().any(holds) || below.is_some_and(is_guard)
 }

@@ -10,6 +10,8 @@ use nix::unistd::{SysconfVar, sysconf};
 /// Of a page's entry in /proc/PID/pagemap.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
+/// Mapped here only, and a page at all: not the one of zeros that stands for what was only read.
+const EXCLUSIVE: u64 = 1 << 56;
 const ENTRY_SIZE: u64 = 8;
 /// Entries read at a time.
 const ENTRIES: usize = 16 << 10;
@@ -63,10 +65,12 @@ impl Memory {
         Ok(buffer)
     }
 
-    pub fn resident_bytes(&self, start: u64, end: u64) -> io::Result<u64> {
+    /// Where pages are shared, as with a fork's child, those of zeros are not told apart.
+    pub fn resident_bytes(&self, start: u64, end: u64, may_share: bool) -> io::Result<u64> {
+        let resident = if may_share { PRESENT } else { PRESENT | EXCLUSIVE };
         let mut bytes = 0;
         self.each_page(start, end, |page, entry| {
-            if entry & PRESENT != 0 {
+            if entry & resident == resident {
                 bytes += (page + self.page_size).min(end) - page.max(start);
             }
         })?;

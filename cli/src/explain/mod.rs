@@ -15,6 +15,7 @@ mod memory;
 mod note;
 
 use anyhow::{Result, anyhow, bail};
+use nix::unistd::getuid;
 use procfs::ProcError;
 use procfs::process::Process;
 use serde::Serialize;
@@ -78,7 +79,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Whether what is anonymous and not the heap's did not come from malloc.
+    /// Whether what is anonymous and not the heap's did not come from primalloc.
     pub fn knows_heap(&self) -> bool {
         self.is_ours && self.unread.is_none()
     }
@@ -113,13 +114,16 @@ pub fn explain(pid: i32) -> Result<Explanation> {
             if notes.is_empty() && mappings.has_library() {
                 unread = Some(anyhow!("this library is the minimal one, or of an older version"));
             }
-            let read = notes.into_iter().try_for_each(|note| books.add(&note?, &memory));
+            let read =
+                notes.into_iter().try_for_each(|note| books.add(&note?, &memory, &mut mappings));
             unread = read.err().or(unread);
+            if mappings.images().next().is_some_and(|(start, _)| memory.word(start).is_err()) {
+                bail!("{pid}: the process has ended, or has become another program meanwhile");
+            }
         }
         Err(error) if mappings.has_library() => unread = Some(error),
         Err(_) => {}
     }
-    mappings.note_heap(books.places());
     Ok(Explanation {
         pid,
         program: program.unwrap_or_default(),
@@ -137,17 +141,20 @@ pub fn explain(pid: i32) -> Result<Explanation> {
 /// Why the kernel shows nothing of it, and what may help.
 fn refusal(pid: i32, error: ProcError) -> anyhow::Error {
     match error {
+        ProcError::PermissionDenied(_) if getuid().is_root() => {
+            anyhow!("{pid}: the kernel lets not even root look into this process from here")
+        }
         ProcError::PermissionDenied(_) => anyhow!(
             "{pid}: the kernel does not let you look into this process; root may: sudo primalloc \
              explain {pid}"
         ),
-        ProcError::NotFound(_) => anyhow!("{pid}: there is no such process"),
+        ProcError::NotFound(_) | ProcError::Incomplete(_) => {
+            anyhow!("{pid}: there is no such process")
+        }
         error => anyhow!("{pid}: {error}"),
     }
 }
 
-/// What the heap has is not in the kernel's figures for anonymous memory a second time. The process
-/// goes on while we read, so the one may have less than the other.
 fn parts(books: &Books, mappings: &Mappings) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut add = |used_for, resident_bytes, count| {
@@ -155,14 +162,11 @@ fn parts(books: &Books, mappings: &Mappings) -> Vec<Part> {
             parts.push(Part { used_for, resident_bytes, count });
         }
     };
-    let mut left = mappings.anonymous_bytes();
     for (used_for, bytes, count) in books.uses() {
-        let resident_bytes = bytes.min(left);
-        left -= resident_bytes;
-        add(used_for, resident_bytes, count);
+        add(used_for, bytes, count);
     }
     add(Use::Brk, mappings.break_bytes(), None);
-    add(Use::Anonymous, left, None);
+    add(Use::Anonymous, mappings.anonymous_bytes(), None);
     add(Use::Stacks, mappings.stack_bytes(), Some(mappings.thread_count()));
     add(Use::Programs, mappings.program_bytes(), None);
     add(Use::Files, mappings.file_bytes(), None);

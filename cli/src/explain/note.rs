@@ -20,9 +20,14 @@ const ALIGNMENT: usize = 4;
 const HEADER_SIZE: usize = 12;
 const ADDRESSES: usize = 5;
 const WORDS: usize = ADDRESSES + 1;
-const HALVES: usize = 25;
-/// Program headers of one file: none has as many.
+const HALVES: usize = 29;
+/// Program headers of one file, and bytes of its notes: none has as many.
 const HEADERS_MAX: usize = 1000;
+const NOTES_SIZE_MAX: u64 = 64 << 10;
+/// Of a heap: slices of a chunk, size classes, bytes of what there are many of.
+const SLICES_SHIFT_MAX: u64 = 20;
+const CLASSES_MAX: u64 = 128;
+const SIZE_MAX: u64 = 4096;
 
 /// Addresses in the process, and offsets in the structures that are there, by their names in src.
 #[derive(Debug, Default, PartialEq)]
@@ -44,6 +49,7 @@ pub struct Note {
     pub listed_count: u64,
     pub cache: CacheOffsets,
     pub metadata_block_size: u64,
+    pub sampler: SamplerOffsets,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -70,6 +76,15 @@ pub struct CacheOffsets {
     pub few_blocks: u64,
 }
 
+/// Of the bins that a thread takes blocks from while it samples.
+#[derive(Debug, Default, PartialEq)]
+pub struct SamplerOffsets {
+    pub sampler: u64,
+    pub counted: u64,
+    pub counted_size: u64,
+    pub given: u64,
+}
+
 impl Note {
     /// Of everything that is mapped: a program may have primalloc linked in and preloaded.
     pub fn find_all(mappings: &Mappings, memory: &Memory) -> Vec<Result<Note>> {
@@ -81,9 +96,17 @@ impl Note {
     }
 
     fn parse(address: u64, kind: u32, description: &[u8]) -> Result<Note> {
-        if kind != TYPE || description.len() < WORDS * 4 + HALVES * 2 {
-            bail!("this primalloc is of another version than this tool");
+        if kind == TYPE && description.len() >= WORDS * 4 + HALVES * 2 {
+            let note = Note::of_description(address, description);
+            if note.can_be() {
+                return Ok(note);
+            }
         }
+        bail!("this primalloc is of another version than this tool");
+    }
+
+    /// In the order in which src/watch/outside.c writes it.
+    fn of_description(address: u64, description: &[u8]) -> Note {
         let word = |index: usize| {
             let bytes: [u8; 4] = description[index * 4..][..4].try_into().unwrap_or_default();
             i32::from_ne_bytes(bytes)
@@ -94,7 +117,7 @@ impl Note {
             .chunks_exact(2)
             .map(|bytes| u64::from(u16::from_ne_bytes(bytes.try_into().unwrap_or_default())));
         let mut half = || halves.next().unwrap_or_default();
-        Ok(Note {
+        Note {
             newest_chunk: place(0),
             size_classes: place(1),
             shards: place(2),
@@ -130,7 +153,22 @@ impl Note {
                 few_blocks: half(),
             },
             metadata_block_size: half() << 10,
-        })
+            sampler: SamplerOffsets {
+                sampler: half(),
+                counted: half(),
+                counted_size: half(),
+                given: half(),
+            },
+        }
+    }
+
+    /// Whoever writes the note may have made it up: what we cut memory by, and reserve, is bounded.
+    fn can_be(&self) -> bool {
+        let shifts = self.slice_shift..=self.slice_shift + SLICES_SHIFT_MAX;
+        self.slice_shift < u64::from(u32::BITS)
+            && shifts.contains(&self.chunk_shift)
+            && self.class_count < CLASSES_MAX
+            && [self.slot_size, self.rest_size].iter().all(|size| (1..=SIZE_MAX).contains(size))
     }
 }
 
@@ -157,7 +195,8 @@ fn find(memory: &Memory, start: u64) -> io::Result<Option<Result<Note>>> {
     let bias = start.wrapping_sub(first.map_or(0, |segment| segment.p_vaddr(endian)));
     for segment in headers.iter().filter(|segment| segment.p_type(endian) == PT_NOTE) {
         let address = bias.wrapping_add(segment.p_vaddr(endian));
-        let notes = memory.read_vec(address, segment.p_memsz(endian) as usize)?;
+        let notes =
+            memory.read_vec(address, segment.p_memsz(endian).min(NOTES_SIZE_MAX) as usize)?;
         if let Some((offset, kind, description)) = ours(&notes) {
             return Ok(Some(Note::parse(address + offset as u64, kind, description)));
         }
@@ -227,12 +266,17 @@ mod tests {
         assert_eq!((parsed.slice_shift, parsed.span.bucket, parsed.class_count), (1, 9, 10));
         assert_eq!((parsed.listed_count, parsed.cache.next), (14, 15));
         assert_eq!((parsed.cache.few_blocks, parsed.metadata_block_size), (24, 25 << 10));
+        assert_eq!((parsed.sampler.sampler, parsed.sampler.given), (26, 29));
     }
 
     #[test]
     fn a_note_of_another_version_is_refused() {
         let whole = description();
-        for (kind, description) in [(TYPE, &whole[..whole.len() - 2]), (TYPE + 1, &whole)] {
+        let mut impossible = whole.clone();
+        let slot_size = WORDS * 4 + 2 * 2;
+        impossible[slot_size..slot_size + 2].fill(0);
+        let short = &whole[..whole.len() - 2];
+        for (kind, description) in [(TYPE, short), (TYPE + 1, &whole), (TYPE, &impossible)] {
             let error = Note::parse(0, kind, description).unwrap_err();
             assert!(error.to_string().contains("of another version"));
         }

@@ -115,7 +115,7 @@ mod tests {
         free blocks      32.0 MiB   16 %  █▉            free, between blocks in use
         free pages       20.0 MiB   10 %  █▎            free, go back when unwanted
         records          1.00 MiB  0.5 %  ▏             primalloc's, of all that
-        other anonymous  24.0 MiB   12 %  █▌            mapped past malloc
+        other anonymous  24.0 MiB   12 %  █▌            mapped past primalloc
         stacks           2.00 MiB  1.0 %  ▏             12 threads
         program          8.00 MiB  4.0 %  ▌             code and variables, libraries' too
 
@@ -128,8 +128,9 @@ mod tests {
         allocated them: primalloc profile -- served ...
         32.0 MiB, 16 %, are free blocks, most of 1,024 bytes: they lie between blocks in
         use, and only allocations of their own size can have them until those are freed.
-        24.0 MiB, 12 %, are anonymous memory that did not come from malloc: the program
-        or a library maps it by itself. Who touches it: primalloc faults --pid 4711
+        24.0 MiB, 12 %, are anonymous memory that did not come from primalloc: the
+        program or a library maps it by itself. Who touches it: primalloc faults --pid
+        4711
         20.0 MiB, 10 %, are free pages, at hand if the program wants them again: those
         that nobody wanted for purge_delay go back, above 32 MiB, or 8 in a process with
         threads, also while the program sleeps. With PRIMALLOC_PURGE_DELAY=0 they go at
