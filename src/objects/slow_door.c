@@ -322,8 +322,8 @@ PRIM_NOINLINE void release_slow(void *block) {
     release_slower(block, __builtin_return_address(0));
 }
 
-/* Returns the block's class; that of small ones for what a hardened heap has dealt with, NULL too;
- * 0 for what is not ours, and then nothing is done. */
+/* Returns the block's class; that of small ones for what a hardened heap has dealt with; 0 for what
+ * is not ours, and NULL, and then nothing is done. */
 static unsigned release_any(void *block) {
     struct thread_cache *cache = thread_cache_own();
     if (hardened_is_on() && hardened_release(cache, block)) {

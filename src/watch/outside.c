@@ -33,15 +33,15 @@ static __attribute__((used)) PRIM_COLD void write_note(void) {
                      "1:\t.asciz \"primalloc\"\n"
                      "2:\t.balign 4\n"
                      "3:\t.long %c0 - ., %c1 - ., %c2 - ., %c3 - ., %c4 - ., %c5\n\t"
-                     ".short %c6, %c7, %c8, %c9, %c10, %c11, %c12, %c13, %c14\n\t"
+                     ".short %c6, %c7, %c8, %c9, %c10, %c11, %c12, %c13\n\t"
                      ".popsection"
                      :
                      : PRIM_ADDRESS_OF(&span_newest_chunk), PRIM_ADDRESS_OF(size_classes),
                        PRIM_ADDRESS_OF(slab_shards), PRIM_ADDRESS_OF(&thread_cache_active),
                        PRIM_ADDRESS_OF(&metadata_newest), PLACE(span_chunk, next), "i"(SLICE_SHIFT),
                        "i"(CHUNK_SHIFT), "i"(sizeof(union span_slot)), PLACE(span, slice_count),
-                       PLACE(span, used_count), PLACE(span, free_count), PLACE(span, state),
-                       PLACE(span, object_class), PLACE(span, bucket));
+                       PLACE(span, used_count), PLACE(span, state), PLACE(span, object_class),
+                       PLACE(span, bucket));
     __asm__ volatile(".pushsection .note.primalloc\n\t"
                      ".short %c0, %c1, %c2, %c3, %c4\n\t"
                      ".popsection"

@@ -181,25 +181,20 @@ impl Books {
         let small = offsets.small_class_last + 1;
         for cache in links(memory, note.active_caches, offsets.next)? {
             self.caches += 1;
-            let in_use = [0, 8].map(|half| memory.word(cache + offsets.in_use + half));
-            let in_use = [in_use[0].as_ref(), in_use[1].as_ref()].map(|word| *word.unwrap_or(&0));
+            let in_use = memory.word(cache + offsets.in_use)?;
+            let in_use_above = memory.word(cache + offsets.in_use + 8)?;
+            let in_use = u128::from(in_use_above) << 64 | u128::from(in_use);
             let rest = memory.word(cache + offsets.rest)?;
             let sampler = memory.word(cache + note.sampler.sampler)?;
             for (class, index) in self.classes.iter_mut().zip(0..) {
-                if in_use[index as usize / 64] >> (index % 64) & 1 == 0 {
-                    continue;
+                if in_use >> index & 1 == 0 {
+                    continue; // What it has lies on a page that may be untouched.
                 }
                 let bin = match index < small {
                     true => cache + offsets.bins + index * offsets.bin_size,
                     false => rest + (index - small) * offsets.bin_size,
                 };
-                let room = memory.word(cache + offsets.room + 4 * index)? as u32 as i32;
-                let half = |offset| Ok::<_, io::Error>(memory.word(bin + offset)? as u16);
-                let capacity = i32::from(half(offsets.capacity)?);
-                let few = offsets.few_blocks as i32;
-                let most = if capacity <= few { 2 * capacity } else { capacity };
-                let head = if capacity > 0 { (most - room).max(0) as u64 } else { 0 };
-                class.cached_blocks += head + u64::from(half(offsets.spare_count)?);
+                class.cached_blocks += bin_blocks(note, memory, cache, bin, index)?;
                 if index < small && sampler != 0 {
                     class.cached_blocks += second_bin(note, memory, cache, sampler, index)?;
                 }
@@ -219,7 +214,7 @@ impl Books {
             let rests = memory.read_touched(shard + note.rests, size)?;
             let rests = rests.chunks_exact(note.rest_size as usize);
             for (class, rest) in self.classes.iter_mut().zip(rests) {
-                class.cached_blocks += u64::from(half_word(rest, note.listed_count as usize));
+                class.cached_blocks += u64::from(word_at(rest, note.listed_count as usize));
             }
         }
         Ok(())
@@ -247,10 +242,23 @@ impl Books {
     }
 }
 
-fn half_word(bytes: &[u8], offset: usize) -> u32 {
+fn word_at(bytes: &[u8], offset: usize) -> u32 {
     bytes
         .get(offset..offset + 4)
         .map_or(0, |word| u32::from_ne_bytes(word.try_into().unwrap_or_default()))
+}
+
+/// Head and spare of a thread's bin, as src/objects/bin.h counts them: a head of few blocks may be
+/// twice as long as its capacity.
+fn bin_blocks(note: &Note, memory: &Memory, cache: u64, bin: u64, index: u64) -> io::Result<u64> {
+    let offsets = &note.cache;
+    let room = memory.word(cache + offsets.room + 4 * index)? as u32 as i32;
+    let capacity = i32::from(memory.word(bin + offsets.capacity)? as u16);
+    let spare = memory.word(bin + offsets.spare_count)? as u16;
+    let is_short = capacity <= offsets.few_blocks as i32;
+    let most = if is_short { 2 * capacity } else { capacity };
+    let head = if capacity > 0 { (most - room).max(0) as u64 } else { 0 };
+    Ok(head + u64::from(spare))
 }
 
 /// Blocks that wait for a thread to take them while it samples: of what the bin was given, those
@@ -319,12 +327,12 @@ fn span_at(note: &Note, start: u64, descriptor: &[u8]) -> Option<Span> {
     let offsets = &note.span;
     let byte = |offset: usize| descriptor.get(offset).copied();
     let state = byte(offsets.state)?;
-    let slices = u64::from(half_word(descriptor, offsets.slice_count));
+    let slices = u64::from(word_at(descriptor, offsets.slice_count));
     let address = u64::from_ne_bytes(descriptor.get(..8)?.try_into().ok()?);
     if !(CLEAN..=LARGE).contains(&state) || slices == 0 || address != start {
         return None;
     }
-    let used = u64::from(half_word(descriptor, offsets.used_count) & 0xffff);
+    let used = u64::from(word_at(descriptor, offsets.used_count) & 0xffff);
     let used_blocks = match (state, byte(offsets.bucket)?) {
         (SLAB, HARDENED) => None,
         (SLAB, _) => Some(used),

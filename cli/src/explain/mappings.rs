@@ -15,8 +15,9 @@ const STACK_MAX: u64 = 256 << 20;
 const UNGUARDED_STACK_MAX: u64 = 16 << 20;
 const GUARD_MAX: u64 = 1 << 20;
 
+/// What the kernel knows a mapping as.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ground {
+pub enum Ground {
     Anonymous,
     Break,
     Stack,
@@ -84,7 +85,8 @@ impl Mappings {
         self.mappings.is_empty()
     }
 
-    fn sum(&self, ground: Ground) -> u64 {
+    /// Resident bytes of one kind that are not the heap's.
+    pub fn bytes_of(&self, ground: Ground) -> u64 {
         let of_ground = self.mappings.iter().filter(|mapping| mapping.ground == ground);
         of_ground.map(|mapping| mapping.resident_bytes - mapping.heap_bytes).sum()
     }
@@ -101,30 +103,6 @@ impl Mappings {
     pub fn huge_bytes(&self) -> u64 {
         let heap = self.mappings.iter().filter(|mapping| mapping.heap_bytes > 0);
         heap.map(|mapping| mapping.huge_bytes).sum()
-    }
-
-    pub fn anonymous_bytes(&self) -> u64 {
-        self.sum(Ground::Anonymous)
-    }
-
-    pub fn break_bytes(&self) -> u64 {
-        self.sum(Ground::Break)
-    }
-
-    pub fn stack_bytes(&self) -> u64 {
-        self.sum(Ground::Stack)
-    }
-
-    pub fn program_bytes(&self) -> u64 {
-        self.sum(Ground::Program)
-    }
-
-    pub fn file_bytes(&self) -> u64 {
-        self.sum(Ground::File)
-    }
-
-    pub fn shared_bytes(&self) -> u64 {
-        self.sum(Ground::Shared)
     }
 
     pub fn thread_count(&self) -> u64 {

@@ -79,7 +79,8 @@ impl Memory {
 
     fn each_page(&self, start: u64, end: u64, mut visit: impl FnMut(u64, u64)) -> io::Result<()> {
         let mut page = start - start % self.page_size;
-        let mut buffer = vec![0; ENTRIES * ENTRY_SIZE as usize];
+        let pages = end.saturating_sub(page).div_ceil(self.page_size);
+        let mut buffer = vec![0; (pages.min(ENTRIES as u64) * ENTRY_SIZE) as usize];
         while page < end {
             let count = (end - page).div_ceil(self.page_size).min(ENTRIES as u64);
             let entries = &mut buffer[..(count * ENTRY_SIZE) as usize];

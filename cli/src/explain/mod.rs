@@ -24,7 +24,7 @@ pub use advice::advice;
 pub use books::SizeRow;
 
 use books::Books;
-use mappings::Mappings;
+use mappings::{Ground, Mappings};
 use memory::Memory;
 use note::Note;
 
@@ -65,7 +65,7 @@ pub struct Explanation {
     pub program: String,
     pub resident_bytes: u64,
     pub swapped_bytes: u64,
-    /// Of the resident bytes, in huge pages.
+    /// Of the mappings that the heap has a part in, in huge pages.
     pub huge_bytes: u64,
     /// Whether the process runs on primalloc.
     pub is_ours: bool,
@@ -165,12 +165,16 @@ fn parts(books: &Books, mappings: &Mappings) -> Vec<Part> {
     for (used_for, bytes, count) in books.uses() {
         add(used_for, bytes, count);
     }
-    add(Use::Brk, mappings.break_bytes(), None);
-    add(Use::Anonymous, mappings.anonymous_bytes(), None);
-    add(Use::Stacks, mappings.stack_bytes(), Some(mappings.thread_count()));
-    add(Use::Programs, mappings.program_bytes(), None);
-    add(Use::Files, mappings.file_bytes(), None);
-    add(Use::Shared, mappings.shared_bytes(), None);
+    for (used_for, ground, count) in [
+        (Use::Brk, Ground::Break, None),
+        (Use::Anonymous, Ground::Anonymous, None),
+        (Use::Stacks, Ground::Stack, Some(mappings.thread_count())),
+        (Use::Programs, Ground::Program, None),
+        (Use::Files, Ground::File, None),
+        (Use::Shared, Ground::Shared, None),
+    ] {
+        add(used_for, mappings.bytes_of(ground), count);
+    }
     parts
 }
 

@@ -20,7 +20,7 @@ const ALIGNMENT: usize = 4;
 const HEADER_SIZE: usize = 12;
 const ADDRESSES: usize = 5;
 const WORDS: usize = ADDRESSES + 1;
-const HALVES: usize = 29;
+const HALVES: usize = 28;
 /// Program headers of one file, and bytes of its notes: none has as many.
 const HEADERS_MAX: usize = 1000;
 const NOTES_SIZE_MAX: u64 = 64 << 10;
@@ -56,7 +56,6 @@ pub struct Note {
 pub struct SpanOffsets {
     pub slice_count: usize,
     pub used_count: usize,
-    pub free_count: usize,
     pub state: usize,
     pub object_class: usize,
     pub bucket: usize,
@@ -130,7 +129,6 @@ impl Note {
             span: SpanOffsets {
                 slice_count: half() as usize,
                 used_count: half() as usize,
-                free_count: half() as usize,
                 state: half() as usize,
                 object_class: half() as usize,
                 bucket: half() as usize,
@@ -263,10 +261,10 @@ mod tests {
         assert_eq!((parsed.newest_chunk, parsed.size_classes), (0x7000_0100, 0x7000_0204));
         assert_eq!((parsed.shards, parsed.active_caches), (0x6fff_fff8, 0x7000_040c));
         assert_eq!(parsed.chunk_next, 0x10_0840);
-        assert_eq!((parsed.slice_shift, parsed.span.bucket, parsed.class_count), (1, 9, 10));
-        assert_eq!((parsed.listed_count, parsed.cache.next), (14, 15));
-        assert_eq!((parsed.cache.few_blocks, parsed.metadata_block_size), (24, 25 << 10));
-        assert_eq!((parsed.sampler.sampler, parsed.sampler.given), (26, 29));
+        assert_eq!((parsed.slice_shift, parsed.span.bucket, parsed.class_count), (1, 8, 9));
+        assert_eq!((parsed.listed_count, parsed.cache.next), (13, 14));
+        assert_eq!((parsed.cache.few_blocks, parsed.metadata_block_size), (23, 24 << 10));
+        assert_eq!((parsed.sampler.sampler, parsed.sampler.given), (25, 28));
     }
 
     #[test]
