@@ -70,7 +70,8 @@ static struct {
 size_t thread_cache_budget(const struct thread_cache *cache) {
     unsigned count = load_relaxed(&caches.count);
     size_t part = bits_min(options.cache_thread, options.cache_total / (count ? count : 1)) / 2;
-    uint64_t earned = (uint64_t)cache->slow_events * cache->slow_events / EVENTS_DIVISOR;
+    uint64_t events = bits_min(cache->slow_events, UINT32_MAX);
+    uint64_t earned = events * events / EVENTS_DIVISOR;
     part = count > 1 ? bits_min(part, BUDGET_START + earned) : part;
     part *= load_relaxed(&sparse_is_on) ? SPARSE_KEPT : 1;
     return limits_are_pressed() ? part / PRESSED_DIVISOR : part;
@@ -165,7 +166,7 @@ void thread_cache_leave(void) {
 }
 
 bool thread_cache_note_event(struct thread_cache *cache) {
-    uint32_t events = ++cache->slow_events;
+    uint32_t events = (uint32_t)++cache->slow_events;
     if (PRIM_UNLIKELY(events % COLLECT_INTERVAL == 0)) {
         collect(cache);
         if (events % TICK_INTERVAL == 0) {

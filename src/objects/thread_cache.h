@@ -76,7 +76,7 @@ struct thread_cache {
     uint64_t in_use[2];                    /* (owner) one bit a class: it was asked for or freed */
     uint64_t was_moved[2];  /* (owner) one bit a class: spare taken or set since visit */
     size_t capacity_bytes;  /* (owner) sum of capacity * size over the classes */
-    uint32_t slow_events;   /* (owner) refills and overflows, drives collection */
+    uint64_t slow_events;   /* (owner) refills and overflows, drives collection */
     uint32_t visited_class; /* (owner) where the next collection goes on */
 
     uint32_t tag_depth; /* (owner) pushes not taken back */

@@ -66,6 +66,23 @@ static void test_a_bin_with_room_is_no_event(void **state) {
     thread_cache_flush(cache);
 }
 
+/* In a thread beside another, which may hold the more the more events it has seen. */
+static void pass_four_billion(unsigned number) {
+    (void)number;
+    struct thread_cache *cache = thread_cache_own();
+    cache->slow_events = UINT32_MAX;
+    size_t most = thread_cache_budget(cache);
+    thread_cache_note_event(cache);
+    CHECK(cache->slow_events == (uint64_t)UINT32_MAX + 1, "%lu events", cache->slow_events);
+    CHECK(thread_cache_budget(cache) == most, "%zu bytes", thread_cache_budget(cache));
+}
+
+static void test_events_do_not_begin_anew(void **state) {
+    (void)state;
+    fresh_cache();
+    unit_run_threads(1, pass_four_billion);
+}
+
 int main(void) {
     options.maintenance = 0; /* its thread would do some of the work */
     defaults = options;
@@ -73,6 +90,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_piece_of_work_a_call),
         cmocka_unit_test(test_a_bin_with_room_is_no_event),
+        cmocka_unit_test(test_events_do_not_begin_anew),
     };
     return cmocka_run_group_tests_name("slow event", tests, NULL, NULL);
 }
