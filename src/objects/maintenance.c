@@ -14,11 +14,13 @@
 #include "settings/options.h"
 
 enum {
-    LITTLE = 1 << 20,   /* not worth staying for */
-    QUIET_WINDOWS = 2,  /* without anything to return, before we leave */
-    WINDOW_MIN_MS = 20, /* however short the purge delay */
-    LOOK_SETS = 12,     /* of slabs, counted by one look */
-    END_MS = 1000,      /* waited for the thread's end at most: it may be held up by a handler */
+    LITTLE = 1 << 20,    /* not worth staying for */
+    QUIET_WINDOWS = 2,   /* without anything to return, before we leave */
+    WINDOW_MIN_MS = 20,  /* however short the purge delay */
+    LOOK_SETS = 12,      /* of slabs, counted by one look */
+    END_MS = 1000,       /* waited for the thread's end at most: it may be held up by a handler */
+    SHARE_MS = 1000,     /* the least time over which the program's share of a processor is known */
+    SHARE_US_A_MS = 250, /* who used less of a processor than that waits most of the time */
 };
 
 #define CANNOT_START SIZE_MAX
@@ -41,6 +43,11 @@ static bool is_wanted(void) {
     return options.maintenance && options_return_idle() && !is_confined();
 }
 
+void maintenance_ask_again(void) {
+    size_t refused = MAINTENANCE_ALONE;
+    compare_exchange_relaxed(&maintenance_threshold, &refused, MAINTENANCE_MIN);
+}
+
 /* Several threads at once may count sets twice, or not: who starts the thread counts again. Nothing
  * is to be counted while all that the heap holds would not do. */
 void maintenance_look(void) {
@@ -48,7 +55,7 @@ void maintenance_look(void) {
     static _Atomic size_t counted_bytes; /* (atomic: hint) in the sets before that one */
     size_t threshold = load_relaxed(&maintenance_threshold);
     size_t least = load_relaxed(&maintenance_least);
-    bool is_small = threshold == least && page_heap_resident_bytes() < threshold;
+    bool is_small = threshold <= least && page_heap_resident_bytes() < least;
     if (is_small || threshold == CANNOT_START) {
         return;
     }
@@ -62,7 +69,7 @@ void maintenance_look(void) {
     }
     bytes += purge_returnable_bytes();
     size_t lowered = bits_min(threshold, bits_max(least, bytes + least));
-    size_t next = bytes >= threshold ? 0 : lowered;
+    size_t next = bytes >= bits_max(threshold, least) ? 0 : lowered;
     if (next != threshold) {
         compare_exchange_relaxed(&maintenance_threshold, &threshold, next);
     }
@@ -139,10 +146,39 @@ static bool is_safe_caller(const void *caller, bool is_large) {
     return loader_knows_libraries() ? !loader_is_library_code(caller) : is_large;
 }
 
+/* Whether the program used little of a processor since it was last asked. */
+static PRIM_COLD bool waits_mostly(void) {
+    static _Atomic uint64_t asked_ms;     /* (atomic: hint) */
+    static _Atomic uint64_t used_then_us; /* (atomic: hint) */
+    uint64_t now = machine_clock_ms();
+    uint64_t then = load_relaxed(&asked_ms);
+    if (now - then < SHARE_MS) {
+        return false;
+    }
+    uint64_t used = machine_process_time_us();
+    bool waits = then && used - load_relaxed(&used_then_us) < (now - then) * SHARE_US_A_MS;
+    store_relaxed(&asked_ms, now);
+    store_relaxed(&used_then_us, used);
+    return waits;
+}
+
+/* A process with one thread that has less than would start ours in any case. */
+static PRIM_COLD bool is_refused(size_t threshold) {
+    if (threshold == 0 || purge_returnable_bytes() >= load_relaxed(&maintenance_least)) {
+        return false;
+    }
+    if (waits_mostly()) {
+        maintenance_note_threads();
+        return false;
+    }
+    compare_exchange_relaxed(&maintenance_threshold, &threshold, MAINTENANCE_ALONE);
+    return true;
+}
+
 void maintenance_start(const void *caller, bool is_large) {
     size_t threshold = load_relaxed(&maintenance_threshold);
-    if (threshold == CANNOT_START || !is_wanted() || !is_safe_caller(caller, is_large) ||
-        thread_cache_has_ended()) {
+    if (threshold == CANNOT_START || is_refused(threshold) || !is_wanted() ||
+        !is_safe_caller(caller, is_large) || thread_cache_has_ended()) {
         return;
     }
     size_t least = purge_bare_bytes() + load_relaxed(&maintenance_least);
@@ -166,14 +202,13 @@ void maintenance_start(const void *caller, bool is_large) {
 }
 
 void maintenance_note_threads(void) {
-    size_t alone = MAINTENANCE_ALONE;
     store_relaxed(&maintenance_least, MAINTENANCE_MIN);
-    compare_exchange_relaxed(&maintenance_threshold, &alone, MAINTENANCE_MIN);
+    maintenance_ask_again();
 }
 
 void maintenance_note_main(void) {
     process_note_home();
-    store_relaxed(&maintenance_threshold, load_relaxed(&maintenance_least));
+    store_relaxed(&maintenance_threshold, MAINTENANCE_MIN);
 }
 
 void maintenance_leave(void) {

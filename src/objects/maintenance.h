@@ -2,8 +2,9 @@
  *
  * A program that frees much and then makes no call gives nobody an occasion to purge. So when more
  * than MAINTENANCE_ALONE could be returned, a thread is started, which ends a window of purge.h
- * once every options.purge_delay. A process that has had a second thread gets it from
- * MAINTENANCE_MIN on: what libc does faster for a single one is lost by then. It leaves when
+ * once every options.purge_delay. It costs a process what libc does faster for a single thread, for
+ * good. So it comes from MAINTENANCE_MIN on where that is lost, as there has been a second one, or
+ * little, as the program used less than a quarter of a processor of late. It leaves when
  * nothing is left to return, or when nothing was for two windows: a process that is done costs no
  * thread and no wake-up. It is a thread of libc's own making, so that a change of user reaches it,
  * but it never gets a thread cache.
@@ -11,7 +12,7 @@
  * States, all in one word, maintenance_threshold: SIZE_MAX while there can be no thread (main has
  * not begun) or there is one already; else the dirty bytes from which on one is wanted, which is 0
  * once a look found more in slabs. Starting exchanges the number for SIZE_MAX, leaving puts one
- * back.
+ * back. Refused for want of either reason, a process has MAINTENANCE_ALONE there for a while.
  *
  * Where libc calls us with a lock held that pthread_create takes, it must not be called:
  * docs/concurrency.md says which rules keep us from there. */
@@ -40,10 +41,13 @@ PRIM_INLINE void maintenance_consider(const void *caller, bool is_large) {
  * by itself. */
 void maintenance_look(void);
 
+/* Less often: a process that was refused its thread may be one that waits by now. */
+void maintenance_ask_again(void);
+
 /* The program's main begins: until then there is no thread. */
 void maintenance_note_main(void);
 
-/* A second thread has come. */
+/* A second thread has come, or could. */
 void maintenance_note_threads(void);
 
 /* The last thread that had a cache ends: so does ours, lest it keep the process alive. */

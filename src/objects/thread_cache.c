@@ -179,6 +179,7 @@ bool thread_cache_note_event(struct thread_cache *cache) {
         maintenance_look();
         if (events % PURGE_INTERVAL == PURGE_INTERVAL - 1) {
             store_relaxed(&purge_is_due, options.purge);
+            maintenance_ask_again();
         }
     } else if (PRIM_UNLIKELY(load_relaxed(&limits.is_look_due))) {
         limits_look();

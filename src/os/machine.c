@@ -154,10 +154,18 @@ uint64_t machine_time_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-uint64_t machine_thread_time_us(void) {
+static PRIM_NOINLINE uint64_t processor_time_us(clockid_t clock) {
     struct timespec now = {0, 0};
     int saved_errno = errno;
-    clock_by_call(CLOCK_THREAD_CPUTIME_ID, &now);
+    clock_by_call(clock, &now);
     errno = saved_errno;
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t machine_thread_time_us(void) {
+    return processor_time_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t machine_process_time_us(void) {
+    return processor_time_us(CLOCK_PROCESS_CPUTIME_ID);
 }

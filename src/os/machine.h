@@ -50,7 +50,8 @@ PRIM_INLINE uint64_t machine_ticks_a_ms(void) {
 /* Numbers that nobody outside can tell beforehand; different at each call. */
 uint64_t machine_random(void);
 
-/* Microseconds of processor time that the calling thread has used. */
+/* Microseconds of processor time that the calling thread has used; that the process has. */
 uint64_t machine_thread_time_us(void);
+uint64_t machine_process_time_us(void);
 
 #endif

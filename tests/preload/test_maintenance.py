@@ -63,6 +63,16 @@ def test_less_is_enough_where_there_were_threads(idle):
     assert named(lines, "freed")[0]["ours"] == 0
 
 
+def test_less_is_enough_where_a_program_mostly_waits(idle):
+    lines = idle("waiting", "24")
+    assert named(lines, "freed")[0]["ours"] == 1
+    check_returned(lines)
+    lines = idle("waiting", "6")
+    assert named(lines, "freed")[0]["ours"] == 0
+    lines = idle("computing", "24")
+    assert named(lines, "freed")[0]["ours"] == 0
+
+
 @pytest.mark.parametrize("change", ["PRIMALLOC_MAINTENANCE", "PRIMALLOC_PURGE"])
 def test_switched_off(idle, change):
     lines = idle("large", "256", **{change: "0"})

@@ -121,6 +121,42 @@ static void test_not_for_little(void **state) {
     assert_false(can_start());
 }
 
+/* False if the machine is so busy that it took three times as long, and looks like waiting. */
+static bool use_processor_ms(uint64_t ms) {
+    uint64_t start = machine_clock_ms();
+    uint64_t end = machine_process_time_us() + ms * 1000;
+    while (machine_process_time_us() < end) {}
+    return machine_clock_ms() - start < 3 * ms;
+}
+
+/* A program with one thread that computes is refused, and who asked again a second later finds out
+ * whether it does. */
+static void test_for_less_where_the_program_waits(void **state) {
+    (void)state;
+    enum { LITTLE = 16 * MIB, SECOND = 1100 };
+    begin(100);
+    for (int turn = 0; turn < 3; turn++) { /* the first has nothing to compare with */
+        maintenance_ask_again();
+        assert_int_equal(load_relaxed(&maintenance_threshold), MAINTENANCE_MIN);
+        release(take_touched(LITTLE));
+        assert_int_equal(load_relaxed(&maintenance_threshold), MAINTENANCE_ALONE);
+        if (!use_processor_ms(SECOND)) {
+            skip();
+        }
+    }
+    release(take_touched(LITTLE));
+    assert_true(can_start()); /* nobody looks at the clock until then */
+    maintenance_ask_again();
+    release(take_touched(LITTLE));
+    pause_ms(SECOND);
+    assert_true(can_start());
+    maintenance_ask_again();
+    release(take_touched(LITTLE));
+    assert_false(can_start());
+    assert_int_equal(load_relaxed(&maintenance_least), MAINTENANCE_MIN);
+    assert_true(wait_until_it_can_start());
+}
+
 /* What nobody touched need not go back. */
 static void test_not_for_the_untouched(void **state) {
     (void)state;
@@ -280,6 +316,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_comes_and_goes),
         cmocka_unit_test(test_not_for_little),
+        cmocka_unit_test(test_for_less_where_the_program_waits),
         cmocka_unit_test(test_not_for_the_untouched),
         cmocka_unit_test(test_options_keep_it_away),
         cmocka_unit_test(test_locked_pages),
