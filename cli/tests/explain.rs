@@ -2,99 +2,13 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
+use support::explained::*;
 use support::*;
-
-const MIB: u64 = 1 << 20;
-
-/// Ends the process when the test does, however it does.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Running {
-    /// The program, once it holds what it shall hold.
-    fn ready(program: &Path, environment: &[(&str, &str)]) -> Running {
-        let mut command = Command::new(program);
-        command.envs(environment.iter().copied());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Running(child)
-    }
-
-    fn explain(&self, words: &[&str]) -> assert_cmd::assert::Assert {
-        tool().arg("explain").args(words).arg(self.0.id().to_string()).assert().success()
-    }
-
-    fn explained(&self) -> Value {
-        serde_json::from_slice(&self.explain(&["--json"]).get_output().stdout).unwrap()
-    }
-}
-
-fn program(name: &str, flags: &[&str]) -> std::path::PathBuf {
-    compile("explained.c", name, &[&["-O1", "-g", "-fno-builtin", "-pthread"], flags].concat())
-}
-
-fn preloaded() -> Option<String> {
-    Some(real_library()?.to_str().unwrap().to_owned())
-}
-
-fn part(found: &Value, name: &str) -> (u64, Option<u64>) {
-    let parts = found["parts"].as_array().unwrap();
-    match parts.iter().find(|part| part["use"] == name) {
-        None => (0, None),
-        Some(part) => (part["resident_bytes"].as_u64().unwrap(), part["count"].as_u64()),
-    }
-}
-
-fn assert_near(what: &str, found: u64, expected: u64, more: u64) {
-    let is_near = (expected..=expected + more).contains(&found);
-    assert!(is_near, "{what}: {found} bytes, not {expected} to {more} more");
-}
-
-fn assert_adds_up(found: &Value) {
-    let parts = found["parts"].as_array().unwrap();
-    let sum: u64 = parts.iter().map(|part| part["resident_bytes"].as_u64().unwrap()).sum();
-    assert_eq!(sum, found["resident_bytes"].as_u64().unwrap());
-}
-
-/// What explained.c holds; a block of 1,000 bytes is one of 1,024 in the heap.
-fn assert_holds_what_it_holds(found: &Value) {
-    assert_eq!(found["is_ours"], true);
-    assert_eq!(found["unread"], Value::Null);
-    assert_adds_up(found);
-    let (bytes, blocks) = part(found, "blocks");
-    assert_near("blocks", bytes, 20_000 * 1024, MIB);
-    assert!((20_000..20_200).contains(&blocks.unwrap()), "{blocks:?}");
-    assert_eq!(part(found, "large_blocks").1, Some(8));
-    assert_near("large blocks", part(found, "large_blocks").0, 32 * MIB, MIB);
-    assert_near("heaps", part(found, "heaps").0, 3000 * 2000, MIB);
-    let free = part(found, "free_blocks").0 + part(found, "caches").0;
-    assert_near("free blocks", free, 20_000 * 1024 - MIB, 3 * MIB);
-    // A slice of it may serve as a slab again.
-    assert_near("free pages", part(found, "free_pages").0, 15 * MIB, 3 * MIB);
-    assert_near("anonymous", part(found, "anonymous").0, 24 * MIB, MIB);
-    assert_near("shared", part(found, "shared").0, 12 * MIB, MIB);
-    assert_near("stacks", part(found, "stacks").0, 3 * MIB, MIB);
-    assert_eq!(part(found, "stacks").1, Some(4));
-    assert!((4096..2 * MIB).contains(&part(found, "records").0));
-    let sizes = found["sizes"].as_array().unwrap();
-    let row = sizes.iter().find(|row| row["block_bytes"] == 1024).unwrap();
-    assert!((20_000..20_010).contains(&row["blocks"].as_u64().unwrap()), "{row}");
-}
 
 #[test]
 fn every_kind_of_memory_is_told() {
@@ -216,9 +130,14 @@ fn of_others_the_kernel_tells() {
 fn what_cannot_be_explained_is_named() {
     let explain = |word: &str| tool().args(["explain", word]).assert().code(125);
     explain("2147483647").stderr(contains("2147483647: there is no such process"));
-    explain("0").stderr(contains("invalid value '0' for '<PID>'"));
-    explain("-1").stderr(contains("invalid value '-1' for '<PID>'"));
-    explain("redis").stderr(contains("invalid value 'redis' for '<PID>'"));
+    for number in ["0", "-1", "99999999999"] {
+        let says = format!("invalid value '{number}' for '<PID|CORE>': no process has this number");
+        explain(number).stderr(contains(says));
+    }
+    explain("redis").stderr(
+        "primalloc: redis: there is no such file; a process is named by its \
+                             number: pidof tells it\n",
+    );
 
     let mut child = Command::new("true").stdin(Stdio::null()).spawn().unwrap();
     let id = child.id();

@@ -1,6 +1,6 @@
 //! What was found, in plain words: what takes most, and what would change that.
 
-use super::{Explanation, SizeRow, Use};
+use super::{Explanation, SizeRow, Source, Use};
 use crate::output::{bytes_text, with_thousands};
 
 /// What is less is not worth a word.
@@ -11,6 +11,7 @@ const SIZES_SHOWN: usize = 3;
 
 pub fn advice(found: &Explanation) -> Vec<String> {
     let mut sentences = Vec::new();
+    sentences.extend(cut_off(found));
     if let Some(why) = &found.unread {
         sentences
             .push(format!("It runs on primalloc, but its heap is not told apart here: {why}."));
@@ -26,6 +27,17 @@ pub fn advice(found: &Explanation) -> Vec<String> {
     remarks.sort_by_key(|remark| std::cmp::Reverse(remark.bytes));
     sentences.extend(remarks.into_iter().map(|remark| remark.sentence));
     sentences
+}
+
+fn cut_off(found: &Explanation) -> Option<String> {
+    match found.source {
+        Source::Core { missing_bytes, .. } if missing_bytes > 0 => Some(format!(
+            "The core is cut off: {} of what it should hold are missing, so that all figures are \
+             too small.",
+            bytes_text(missing_bytes)
+        )),
+        _ => None,
+    }
 }
 
 /// What is to be said of so many bytes; the most is said first.
@@ -102,10 +114,13 @@ fn caches(found: &Explanation) -> Option<Remark> {
 
 fn anonymous(found: &Explanation) -> Option<Remark> {
     let (bytes, size, share) = worth_telling(found, Use::Anonymous)?;
+    let whose = match (&found.source, found.pid) {
+        (Source::Process, Some(pid)) => format!("--pid {pid}"),
+        _ => format!("-- {} ...", found.program),
+    };
     let sentence = format!(
         "{size}, {share}, are anonymous memory that did not come from primalloc: the program or a \
-         library maps it by itself. Who touches it: primalloc faults --pid {}",
-        found.pid
+         library maps it by itself. Who touches it: primalloc faults {whose}"
     );
     found.knows_heap().then_some(Remark { bytes, sentence })
 }
@@ -136,7 +151,7 @@ fn listed(words: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::sample::{explanation, service};
+    use crate::explain::sample::{core, explanation, service};
 
     fn advised(parts: &[(Use, u64, Option<u64>)]) -> String {
         advice(&explanation(parts)).join("\n")
@@ -163,6 +178,13 @@ mod tests {
         let sizes = "free blocks, most of 1,024 bytes: they lie";
         assert!(alone(Use::FreeBlocks).contains(sizes), "{}", alone(Use::FreeBlocks));
         assert_eq!(alone(Use::Files), "");
+    }
+
+    #[test]
+    fn who_left_a_core_is_watched_no_more() {
+        let sentences = advice(&core()).join("\n");
+        assert!(sentences.starts_with("The core is cut off: 3.00 MiB"), "{sentences}");
+        assert!(sentences.contains("primalloc faults -- served ..."), "{sentences}");
     }
 
     #[test]

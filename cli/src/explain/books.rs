@@ -117,11 +117,16 @@ impl Books {
 
     /// Adds a heap up, if anybody has used it. A process has one, but where it has primalloc linked
     /// in and preloaded.
-    pub fn add(&mut self, note: &Note, memory: &Memory, mappings: &mut Mappings) -> Result<()> {
+    pub fn add(&mut self, note: &Note, memory: &dyn Memory, mappings: &mut Mappings) -> Result<()> {
         self.read(note, memory, mappings).context("its heap could not be read")
     }
 
-    fn read(&mut self, note: &Note, memory: &Memory, mappings: &mut Mappings) -> io::Result<()> {
+    fn read(
+        &mut self,
+        note: &Note,
+        memory: &dyn Memory,
+        mappings: &mut Mappings,
+    ) -> io::Result<()> {
         let mut chunks = chunks(note, memory)?;
         if chunks.is_empty() {
             return Ok(());
@@ -148,7 +153,7 @@ impl Books {
     }
 
     /// Class 0 is none; the table's rows are the same in every heap of a version.
-    fn read_sizes(&mut self, note: &Note, memory: &Memory) -> io::Result<()> {
+    fn read_sizes(&mut self, note: &Note, memory: &dyn Memory) -> io::Result<()> {
         self.classes.resize(note.class_count as usize + 1, Class::default());
         for (class, index) in self.classes.iter_mut().zip(0..) {
             let word = memory.word(note.size_classes + index * SIZE_CLASS_SIZE)?;
@@ -176,7 +181,7 @@ impl Books {
         }
     }
 
-    fn add_caches(&mut self, note: &Note, memory: &Memory) -> io::Result<()> {
+    fn add_caches(&mut self, note: &Note, memory: &dyn Memory) -> io::Result<()> {
         let offsets = &note.cache;
         let small = offsets.small_class_last + 1;
         for cache in links(memory, note.active_caches, offsets.next)? {
@@ -204,7 +209,7 @@ impl Books {
     }
 
     /// Lists of blocks that wait for any thread.
-    fn add_lists(&mut self, note: &Note, memory: &Memory) -> io::Result<()> {
+    fn add_lists(&mut self, note: &Note, memory: &dyn Memory) -> io::Result<()> {
         for index in 0..note.shard_count {
             let shard = memory.word(note.shards + 8 * index)?;
             if shard == 0 {
@@ -250,7 +255,13 @@ fn word_at(bytes: &[u8], offset: usize) -> u32 {
 
 /// Head and spare of a thread's bin, as src/objects/bin.h counts them: a head of few blocks may be
 /// twice as long as its capacity.
-fn bin_blocks(note: &Note, memory: &Memory, cache: u64, bin: u64, index: u64) -> io::Result<u64> {
+fn bin_blocks(
+    note: &Note,
+    memory: &dyn Memory,
+    cache: u64,
+    bin: u64,
+    index: u64,
+) -> io::Result<u64> {
     let offsets = &note.cache;
     let room = memory.word(cache + offsets.room + 4 * index)? as u32 as i32;
     let capacity = i32::from(memory.word(bin + offsets.capacity)? as u16);
@@ -265,7 +276,7 @@ fn bin_blocks(note: &Note, memory: &Memory, cache: u64, bin: u64, index: u64) ->
 /// that it has not handed out.
 fn second_bin(
     note: &Note,
-    memory: &Memory,
+    memory: &dyn Memory,
     cache: u64,
     sampler: u64,
     class: u64,
@@ -282,7 +293,7 @@ fn second_bin(
 
 /// The elements of a list whose first one the word at `head` names; the next one's name stands at
 /// the offset `next` in each.
-fn links(memory: &Memory, head: u64, next: u64) -> io::Result<Vec<u64>> {
+fn links(memory: &dyn Memory, head: u64, next: u64) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     let mut element = memory.word(head)?;
@@ -296,13 +307,13 @@ fn links(memory: &Memory, head: u64, next: u64) -> io::Result<Vec<u64>> {
 }
 
 /// Number of each piece of address space that the heap has been in, and where its descriptors are.
-fn chunks(note: &Note, memory: &Memory) -> io::Result<Vec<(u64, u64)>> {
+fn chunks(note: &Note, memory: &dyn Memory) -> io::Result<Vec<(u64, u64)>> {
     let chunks = links(memory, note.newest_chunk, note.chunk_next)?;
     chunks.into_iter().map(|chunk| Ok((memory.word(chunk + note.chunk_next + 8)?, chunk))).collect()
 }
 
 /// From head to head: descriptors between them may be of former spans.
-fn spans(note: &Note, memory: &Memory, chunks: &[(u64, u64)]) -> io::Result<Vec<Span>> {
+fn spans(note: &Note, memory: &dyn Memory, chunks: &[(u64, u64)]) -> io::Result<Vec<Span>> {
     let slots = 1 << (note.chunk_shift - note.slice_shift);
     let mut found = Vec::new();
     let mut next = 0;

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
 use super::memory::Memory;
 use crate::processes::is_library;
@@ -45,28 +44,20 @@ struct Mapping {
 pub struct Mappings {
     mappings: Vec<Mapping>,
     has_library: bool,
-    thread_count: u64,
 }
 
 impl Mappings {
-    pub fn read(process: &Process) -> Result<Mappings> {
-        let pid = process.pid();
-        let maps = process.smaps().map_err(|error| crate::explain::refusal(pid, error))?;
-        let thread_count =
-            process.stat().context(format!("{pid}: the process has ended"))?.num_threads;
-        let maps: Vec<MemoryMap> = maps.into_iter().collect();
-        let has_library = maps.iter().filter_map(path_of).any(|path| is_library(path));
-        Ok(Mappings {
-            mappings: described(&maps, &stack_pointers(process)),
-            has_library,
-            thread_count: thread_count.max(1) as u64,
-        })
+    pub fn new(maps: &[MemoryMap], stack_pointers: &[u64]) -> Mappings {
+        Mappings {
+            mappings: described(maps, stack_pointers),
+            has_library: maps.iter().filter_map(path_of).any(|path| is_library(path)),
+        }
     }
 
     /// What is resident from `start` to `end` is the heap's, whatever the mapping looks like:
     /// blocks with a protected page in front look like stacks, and heaps may lie in a program's
     /// variables.
-    pub fn take_for_heap(&mut self, memory: &Memory, start: u64, end: u64) -> io::Result<u64> {
+    pub fn take_for_heap(&mut self, memory: &dyn Memory, start: u64, end: u64) -> io::Result<u64> {
         let first = self.mappings.partition_point(|mapping| mapping.end <= start);
         let mut taken = 0;
         for mapping in self.mappings[first..].iter_mut().take_while(|mapping| mapping.start < end) {
@@ -79,10 +70,6 @@ impl Mappings {
             }
         }
         Ok(taken)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.mappings.is_empty()
     }
 
     /// Resident bytes of one kind that are not the heap's.
@@ -105,10 +92,6 @@ impl Mappings {
         heap.map(|mapping| mapping.huge_bytes).sum()
     }
 
-    pub fn thread_count(&self) -> u64 {
-        self.thread_count
-    }
-
     /// A libprimalloc.so is mapped.
     pub fn has_library(&self) -> bool {
         self.has_library
@@ -128,18 +111,6 @@ fn path_of(map: &MemoryMap) -> Option<&PathBuf> {
     }
 }
 
-/// Where threads that wait in the kernel have their stacks; of the others it does not tell.
-fn stack_pointers(process: &Process) -> Vec<u64> {
-    let tasks = process.tasks().into_iter().flatten().flatten();
-    let pointer = |tid: i32| {
-        let text = std::fs::read_to_string(format!("/proc/{}/task/{tid}/syscall", process.pid()));
-        let text = text.ok()?;
-        let word = text.split_whitespace().rev().nth(1)?;
-        u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
-    };
-    tasks.filter_map(|task| pointer(task.tid)).collect()
-}
-
 fn described(maps: &[MemoryMap], stack_pointers: &[u64]) -> Vec<Mapping> {
     let is_code = |map: &&MemoryMap| map.perms.contains(MMPermissions::EXECUTE);
     let images: HashSet<&PathBuf> = maps.iter().filter(is_code).filter_map(path_of).collect();
@@ -148,8 +119,9 @@ fn described(maps: &[MemoryMap], stack_pointers: &[u64]) -> Vec<Mapping> {
         let before = index.checked_sub(1).map(|index| (&maps[index], &described[index]));
         let follows = before.filter(|(before, _)| before.address.1 == map.address.0);
         let is_image = path_of(map).is_some_and(|path| images.contains(path));
+        let is_shared = map.perms.contains(MMPermissions::SHARED);
         let ground = match &map.pathname {
-            MMapPath::Path(path) if is_shared_memory(path, map) => Ground::Shared,
+            MMapPath::Path(path) if is_shared && is_shared_memory(path) => Ground::Shared,
             MMapPath::Path(_) if is_image => Ground::Program,
             MMapPath::Path(_) => Ground::File,
             MMapPath::Heap => Ground::Break,
@@ -157,7 +129,6 @@ fn described(maps: &[MemoryMap], stack_pointers: &[u64]) -> Vec<Mapping> {
             MMapPath::Vdso | MMapPath::Vvar | MMapPath::Vsyscall => Ground::Program,
             MMapPath::Vsys(_) => Ground::Shared,
             MMapPath::Anonymous | MMapPath::Rollup | MMapPath::Other(_) => {
-                let is_shared = map.perms.contains(MMPermissions::SHARED);
                 // What a program's variables have no room for in its file.
                 let is_variables = follows.is_some_and(|(_, mapping)| {
                     mapping.ground == Ground::Program
@@ -201,10 +172,11 @@ fn is_loaded(maps: &[MemoryMap]) -> bool {
     begins(first) && whole.any(|map| map.perms.contains(MMPermissions::EXECUTE))
 }
 
-fn is_shared_memory(path: &std::path::Path, map: &MemoryMap) -> bool {
+/// Whether a mapping of this name can be of memory that processes share.
+pub fn is_shared_memory(path: &Path) -> bool {
     let names = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
     let path = path.to_string_lossy();
-    map.perms.contains(MMPermissions::SHARED) && names.iter().any(|name| path.starts_with(name))
+    names.iter().any(|name| path.starts_with(name))
 }
 
 /// It lies right above a guard; or a thread waits on it, and it is not a mapping in which runtimes

@@ -1,23 +1,30 @@
 //! Why a process is as large as it is: what its resident memory consists of.
 //!
-//! Nothing runs in the process, and nobody stops it: what is said here is read.
+//! Nothing runs in the process, and nobody stops it: what is said here is read, from the process or
+//! from the core file that is left of it.
 //!
-//!   memory.rs    its memory, and which of its pages are resident
-//!   note.rs      where primalloc's books are in it
-//!   books.rs     what these say: blocks in use, cached, free, by size
-//!   mappings.rs  what the kernel says of the rest
-//!   advice.rs    what was found, in plain words
+//!   memory.rs      memory, wherever it is read from:
+//!   process.rs     from a running process,
+//!   core_file.rs   or from a core; core_notes.rs is what that says, core_pages.rs what it holds
+//!   note.rs        where primalloc's books are in it
+//!   books.rs       what these say: blocks in use, cached, free, by size
+//!   mappings.rs    what the kernel says of the rest
+//!   advice.rs      what was found, in plain words
 
 mod advice;
 mod books;
+mod core_file;
+mod core_notes;
+mod core_pages;
 mod mappings;
 mod memory;
 mod note;
+mod process;
+
+use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
-use nix::unistd::getuid;
-use procfs::ProcError;
-use procfs::process::Process;
+use procfs::process::MemoryMap;
 use serde::Serialize;
 
 pub use advice::advice;
@@ -28,7 +35,36 @@ use mappings::{Ground, Mappings};
 use memory::Memory;
 use note::Note;
 
-use crate::processes;
+/// What is to be explained.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    Process(i32),
+    Core(PathBuf),
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Source {
+    Process,
+    Core {
+        file: String,
+        /// Of the bytes that it should hold by its own account.
+        missing_bytes: u64,
+    },
+}
+
+/// A process, or what is left of one.
+struct Subject {
+    source: Source,
+    pid: Option<i32>,
+    program: String,
+    maps: Vec<MemoryMap>,
+    stack_pointers: Vec<u64>,
+    threads: u64,
+    /// Or why it cannot be read.
+    memory: Result<Box<dyn Memory>>,
+}
 
 /// What resident memory is used for, in the order in which it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -61,7 +97,9 @@ pub struct Part {
 /// The one source of every output format.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
-    pub pid: i32,
+    pub source: Source,
+    /// Of a core, if it says so.
+    pub pid: Option<i32>,
     pub program: String,
     pub resident_bytes: u64,
     pub swapped_bytes: u64,
@@ -79,6 +117,10 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    pub fn is_core(&self) -> bool {
+        matches!(self.source, Source::Core { .. })
+    }
+
     /// Whether what is anonymous and not the heap's did not come from primalloc.
     pub fn knows_heap(&self) -> bool {
         self.is_ours && self.unread.is_none()
@@ -97,65 +139,48 @@ impl Explanation {
     }
 }
 
-pub fn explain(pid: i32) -> Result<Explanation> {
-    let process = Process::new(pid).map_err(|error| refusal(pid, error))?;
-    let program = processes::program_name(&process).or_else(|| Some(process.stat().ok()?.comm));
-    let mut mappings = Mappings::read(&process)?;
-    if mappings.is_empty() {
-        bail!(
-            "{pid}: it has no memory of its own: a thread of the kernel, or a process that ended"
-        );
-    }
+pub fn explain(asked: &Asked) -> Result<Explanation> {
+    let subject = match asked {
+        Asked::Process(pid) => process::subject(*pid)?,
+        Asked::Core(path) => core_file::subject(path)?,
+    };
+    let mut mappings = Mappings::new(&subject.maps, &subject.stack_pointers);
     let mut books = Books::default();
-    let mut unread = None;
-    match Memory::open(pid) {
-        Ok(memory) => {
-            let notes = Note::find_all(&mappings, &memory);
-            if notes.is_empty() && mappings.has_library() {
-                unread = Some(anyhow!("this library is the minimal one, or of an older version"));
-            }
-            let read =
-                notes.into_iter().try_for_each(|note| books.add(&note?, &memory, &mut mappings));
-            unread = read.err().or(unread);
-            if mappings.images().next().is_some_and(|(start, _)| memory.word(start).is_err()) {
-                bail!("{pid}: the process has ended, or has become another program meanwhile");
-            }
+    let unread = match &subject.memory {
+        Ok(memory) => look_into(&**memory, &mut mappings, &mut books).err(),
+        Err(error) if mappings.has_library() => Some(anyhow!("{error:#}")),
+        Err(_) => None,
+    };
+    if let (Asked::Process(pid), Ok(memory)) = (asked, &subject.memory) {
+        if mappings.images().next().is_some_and(|(start, _)| memory.word(start).is_err()) {
+            bail!("{pid}: the process has ended, or has become another program meanwhile");
         }
-        Err(error) if mappings.has_library() => unread = Some(error),
-        Err(_) => {}
     }
     Ok(Explanation {
-        pid,
-        program: program.unwrap_or_default(),
+        source: subject.source,
+        pid: subject.pid,
+        program: subject.program,
         resident_bytes: mappings.resident_bytes(),
         swapped_bytes: mappings.swapped_bytes(),
         huge_bytes: mappings.huge_bytes(),
         is_ours: books.is_any() || unread.is_some(),
         unread: unread.map(|error| format!("{error:#}")),
-        threads: mappings.thread_count(),
-        parts: parts(&books, &mappings),
+        threads: subject.threads,
+        parts: parts(&books, &mappings, subject.threads),
         sizes: books.sizes(),
     })
 }
 
-/// Why the kernel shows nothing of it, and what may help.
-fn refusal(pid: i32, error: ProcError) -> anyhow::Error {
-    match error {
-        ProcError::PermissionDenied(_) if getuid().is_root() => {
-            anyhow!("{pid}: the kernel lets not even root look into this process from here")
-        }
-        ProcError::PermissionDenied(_) => anyhow!(
-            "{pid}: the kernel does not let you look into this process; root may: sudo primalloc \
-             explain {pid}"
-        ),
-        ProcError::NotFound(_) | ProcError::Incomplete(_) => {
-            anyhow!("{pid}: there is no such process")
-        }
-        error => anyhow!("{pid}: {error}"),
+/// Adds up the heaps of all that is mapped; an error says what of them could not be looked into.
+fn look_into(memory: &dyn Memory, mappings: &mut Mappings, books: &mut Books) -> Result<()> {
+    let notes = Note::find_all(mappings, memory);
+    if notes.is_empty() && mappings.has_library() {
+        bail!("this library is the minimal one, or of an older version");
     }
+    notes.into_iter().try_for_each(|note| books.add(&note?, memory, mappings))
 }
 
-fn parts(books: &Books, mappings: &Mappings) -> Vec<Part> {
+fn parts(books: &Books, mappings: &Mappings, threads: u64) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut add = |used_for, resident_bytes, count| {
         if resident_bytes > 0 {
@@ -168,7 +193,7 @@ fn parts(books: &Books, mappings: &Mappings) -> Vec<Part> {
     for (used_for, ground, count) in [
         (Use::Brk, Ground::Break, None),
         (Use::Anonymous, Ground::Anonymous, None),
-        (Use::Stacks, Ground::Stack, Some(mappings.thread_count())),
+        (Use::Stacks, Ground::Stack, Some(threads)),
         (Use::Programs, Ground::Program, None),
         (Use::Files, Ground::File, None),
         (Use::Shared, Ground::Shared, None),
@@ -201,7 +226,8 @@ pub mod sample {
             slabs: 1,
         };
         Explanation {
-            pid: 4711,
+            source: Source::Process,
+            pid: Some(4711),
             program: "served".to_owned(),
             resident_bytes: parts.iter().map(|part| part.resident_bytes).sum(),
             swapped_bytes: 0,
@@ -217,6 +243,12 @@ pub mod sample {
                 row(2048, 1, 0),
             ],
         }
+    }
+
+    /// The same from a core that is cut off.
+    pub fn core() -> Explanation {
+        let source = Source::Core { file: "core.4711".to_owned(), missing_bytes: 3 << 20 };
+        Explanation { source, huge_bytes: 0, ..service() }
     }
 
     pub fn service() -> Explanation {

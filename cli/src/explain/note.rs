@@ -1,8 +1,9 @@
 //! Where primalloc's books are: the ELF note that src/watch/outside.c writes.
 //!
-//! It is read from the process, not from a file: the file may have been replaced since.
+//! It is read from memory, not from a file: that may have been replaced since.
 
 use std::io;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use object::Endianness;
@@ -12,6 +13,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::mappings::Mappings;
 use super::memory::Memory;
+use crate::processes::is_library;
 
 const OWNER: &[u8] = b"primalloc\0";
 const TYPE: u32 = 1;
@@ -86,9 +88,13 @@ pub struct SamplerOffsets {
 
 impl Note {
     /// Of everything that is mapped: a program may have primalloc linked in and preloaded.
-    pub fn find_all(mappings: &Mappings, memory: &Memory) -> Vec<Result<Note>> {
+    pub fn find_all(mappings: &Mappings, memory: &dyn Memory) -> Vec<Result<Note>> {
         let note = |(start, name): (u64, &str)| {
-            let found = find(memory, start).ok()??;
+            let found = match find(memory, start) {
+                Ok(found) => found?,
+                Err(error) if is_library(Path::new(name)) => Err(error.into()),
+                Err(_) => return None,
+            };
             Some(found.with_context(|| name.to_owned()))
         };
         mappings.images().filter_map(note).collect()
@@ -171,7 +177,7 @@ impl Note {
 }
 
 /// The note of the ELF file whose first page is mapped at `start`, if it has one.
-fn find(memory: &Memory, start: u64) -> io::Result<Option<Result<Note>>> {
+fn find(memory: &dyn Memory, start: u64) -> io::Result<Option<Result<Note>>> {
     let bytes = memory.read_vec(start, size_of::<FileHeader64<Endianness>>())?;
     if !bytes.starts_with(&ELFMAG) {
         return Ok(None);

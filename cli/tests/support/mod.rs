@@ -4,6 +4,8 @@
 //! Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code)]
 
+pub mod explained;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use owo_colors::OwoColorize;
 
 use super::words::{meaning, name};
-use crate::explain::{Explanation, Part, SizeRow, advice};
+use crate::explain::{Explanation, Part, SizeRow, Source, advice};
 use crate::output::quantity::{bytes_text, percent, with_thousands};
 use crate::output::table::{listing, wrapped};
 
@@ -15,7 +15,7 @@ pub fn text(found: &Explanation, with_sizes: bool, width: usize) -> String {
     let mut text = format!("{}\n{}\n\n", headline(found).bold(), totals(found).dimmed());
     text += &balance(found);
     if with_sizes && !found.sizes.is_empty() {
-        text += &format!("\n{}", sizes(&found.sizes));
+        text += &format!("\n{}", sizes(&found.sizes, resident(found)));
     }
     text.push('\n');
     for sentence in advice(found) {
@@ -24,11 +24,19 @@ pub fn text(found: &Explanation, with_sizes: bool, width: usize) -> String {
     text
 }
 
-fn headline(found: &Explanation) -> String {
-    format!("{} ({}): {} resident", found.program, found.pid, bytes_text(found.resident_bytes))
+pub fn headline(found: &Explanation) -> String {
+    let whose = match found.pid {
+        Some(pid) => format!("{} ({pid})", found.program),
+        None => found.program.clone(),
+    };
+    let size = bytes_text(found.resident_bytes);
+    match &found.source {
+        Source::Process => format!("{whose}: {size} resident"),
+        Source::Core { file, .. } => format!("{whose}: {size} in {file}"),
+    }
 }
 
-fn totals(found: &Explanation) -> String {
+pub fn totals(found: &Explanation) -> String {
     let whose = if found.is_ours { "on primalloc" } else { "not on primalloc" };
     let threads = match found.threads {
         1 => "1 thread".to_owned(),
@@ -40,6 +48,9 @@ fn totals(found: &Explanation) -> String {
     }
     if found.swapped_bytes > 0 {
         text += &format!(", {} more swapped out", bytes_text(found.swapped_bytes));
+    }
+    if found.is_core() {
+        text += "; pages of zeros, and most of what lies in files, count for nothing";
     }
     text
 }
@@ -56,7 +67,13 @@ fn balance(found: &Explanation) -> String {
         ]
     };
     let records = found.parts.iter().map(record).collect();
-    listing(&["MEMORY", "RESIDENT", "SHARE", "", "WHAT IT IS"], &[1, 2], records)
+    let resident = resident(found);
+    listing(&["MEMORY", resident, "SHARE", "", "WHAT IT IS"], &[1, 2], records)
+}
+
+/// Of a core nobody knows what was resident, but what it holds.
+fn resident(found: &Explanation) -> &'static str {
+    if found.is_core() { "IN CORE" } else { "RESIDENT" }
 }
 
 /// What is more than nothing is never shown as nothing.
@@ -69,7 +86,7 @@ fn bar(share: f64) -> String {
 /// Sizes that hold less than this share of all blocks are shown together.
 const SHARE_SHOWN: f64 = 0.01;
 
-fn sizes(rows: &[SizeRow]) -> String {
+fn sizes(rows: &[SizeRow], resident: &str) -> String {
     let all: u64 = rows.iter().map(|row| row.resident_bytes).sum();
     let is_shown = |row: &&SizeRow| row.resident_bytes as f64 >= all as f64 * SHARE_SHOWN;
     let (shown, others): (Vec<&SizeRow>, Vec<&SizeRow>) = rows.iter().partition(is_shown);
@@ -85,7 +102,7 @@ fn sizes(rows: &[SizeRow]) -> String {
             percent(row.in_use_bytes as f64 / row.resident_bytes.max(1) as f64),
         ]
     };
-    let header = ["SIZE", "IN USE", "BYTES", "CACHED", "FREE", "RESIDENT", "USED"];
+    let header = ["SIZE", "IN USE", "BYTES", "CACHED", "FREE", resident, "USED"];
     let mut records: Vec<Vec<String>> =
         shown.iter().map(|row| record(with_thousands(row.block_bytes), row)).collect();
     if !others.is_empty() {
@@ -99,7 +116,7 @@ mod tests {
     use anstream::adapter::strip_str;
 
     use super::*;
-    use crate::explain::sample::service;
+    use crate::explain::sample::{core, service};
 
     #[test]
     fn the_whole_report() {
@@ -136,6 +153,15 @@ mod tests {
         threads, also while the program sleeps. With PRIMALLOC_PURGE_DELAY=0 they go at
         once, for more page faults.
         ");
+    }
+
+    #[test]
+    fn of_a_core_nothing_is_called_resident() {
+        let report = strip_str(&text(&core(), true, 80)).to_string();
+        assert!(report.starts_with("served (4711): 200 MiB in core.4711\n"), "{report}");
+        assert!(report.contains("on primalloc, 12 threads; pages of zeros, and"), "{report}");
+        assert!(report.contains("cut off: 3.00 MiB of what it should hold"), "{report}");
+        assert!(!report.contains("RESIDENT"), "{report}");
     }
 
     #[test]
