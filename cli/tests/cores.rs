@@ -199,8 +199,10 @@ fn what_is_no_core_is_named() {
     let number = file("4711", b"");
     let mut tool = tool();
     tool.current_dir(&directory).args(["explain", "./4711"]).assert().stderr(contains("is empty"));
-    let over = format!("--json={number}");
-    let says = contains("4711: cannot be written: the report is made from it");
-    let mut tool = support::tool();
-    tool.args(["explain", &over, &number]).assert().code(125).stderr(says);
+    for option in ["--json", "--html"] {
+        let over = format!("{option}={number}");
+        let says = contains("4711: cannot be written: the report is made from it");
+        let mut tool = support::tool();
+        tool.args(["explain", &over, &number]).assert().code(125).stderr(says);
+    }
 }

@@ -30,6 +30,25 @@ fn every_kind_of_memory_is_told() {
 }
 
 #[test]
+fn a_page_is_written_beside_or_in_place_of_the_text() {
+    let Some(library) = preloaded() else { return };
+    let running = Running::ready(&program("shown", &["-ldl"]), &[("LD_PRELOAD", &library)]);
+    let path = FILES.join("explained.html");
+    running.explain(&["--html", path.to_str().unwrap()]).stdout(contains("IS\nblocks in use"));
+    let page = std::fs::read_to_string(&path).unwrap();
+    for part in ["<h1>shown (", "title=\"large blocks: 32.0 MiB", "<th>1,024</th>", "\"format\": 1"]
+    {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    running.explain(&["--html", "-"]).stdout(predicates::str::starts_with("<!DOCTYPE html>"));
+    let both = ["--html=-", "--json", &running.0.id().to_string()];
+    tool().arg("explain").args(both).assert().code(125).stdout("");
+    let nowhere = contains("/no/such/page: cannot be written");
+    let into = ["--html=/no/such/page", &running.0.id().to_string()];
+    tool().arg("explain").args(into).assert().code(125).stdout("").stderr(nowhere);
+}
+
+#[test]
 fn without_huge_pages_it_is_the_same() {
     let Some(library) = preloaded() else { return };
     let environment = [("LD_PRELOAD", library.as_str()), ("PRIMALLOC_THP", "never")];

@@ -54,6 +54,10 @@ pub struct SizeRow {
 }
 
 impl SizeRow {
+    pub fn used_share(&self) -> f64 {
+        self.in_use_bytes as f64 / self.resident_bytes.max(1) as f64
+    }
+
     /// Of several sizes, so that the block's is none.
     pub fn sum(rows: &[&SizeRow]) -> SizeRow {
         let sum = |part: fn(&SizeRow) -> u64| rows.iter().map(|row| part(row)).sum();

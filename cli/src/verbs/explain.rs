@@ -9,7 +9,9 @@ use anyhow::Result;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 
-use super::report_files::{STANDARD_OUTPUT, check_files, print, take_output, width_of, write};
+use super::report_files::{
+    STANDARD_OUTPUT, all_of, check_files, print, take_output, width_of, write,
+};
 use crate::explain::{self, Asked};
 use crate::output;
 
@@ -19,6 +21,7 @@ Examples:
   primalloc explain --sizes $(pidof redis-server)
   sudo primalloc explain 1          of another user
   primalloc explain core.4711       what a crash has left; ./4711 if it is called so
+  primalloc explain --html explained.html 4711
   primalloc explain --json 4711 | jq '.parts[] | {use, resident_bytes}'
 
 Nothing runs in the process, and nobody stops it: its memory is read, as by a debugger. So the
@@ -47,6 +50,16 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = STANDARD_OUTPUT)]
     json: Option<PathBuf>,
+
+    /// Write the report with bars as one self-contained HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl ExplainArguments {
+    fn files(&self) -> [&Option<PathBuf>; 2] {
+        [&self.json, &self.html]
+    }
 }
 
 /// A number is a process, anything else the name of a file.
@@ -67,14 +80,18 @@ pub fn run(arguments: &ExplainArguments) -> Result<ExitCode> {
         Asked::Core(path) => &[path.as_path()],
         Asked::Process(_) => &[],
     };
-    check_files([&arguments.json], core)?;
+    check_files(arguments.files(), core)?;
     let found = explain::explain(&arguments.asked)?;
-    if !take_output([&arguments.json]) {
+    if !take_output(arguments.files()) {
         let width = width_of(std::io::stdout().is_terminal());
         print(&output::explain::text(&found, arguments.sizes, width))?;
     }
     let json = |path: &PathBuf| write(path, output::explain::json(&found));
-    arguments.json.as_ref().map_or(Ok(()), json)?;
+    let html = |path: &PathBuf| write(path, output::explain::html(&found)?);
+    all_of([
+        arguments.json.as_ref().map_or(Ok(()), json),
+        arguments.html.as_ref().map_or(Ok(()), html),
+    ])?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,8 +2,8 @@
 
 use owo_colors::OwoColorize;
 
-use super::words::{meaning, name};
-use crate::explain::{Explanation, Part, SizeRow, Source, advice};
+use super::words::{headline, meaning, name, resident, share, shown_sizes, totals};
+use crate::explain::{Explanation, Part, SizeRow, advice};
 use crate::output::quantity::{bytes_text, percent, with_thousands};
 use crate::output::table::{listing, wrapped};
 
@@ -15,7 +15,7 @@ pub fn text(found: &Explanation, with_sizes: bool, width: usize) -> String {
     let mut text = format!("{}\n{}\n\n", headline(found).bold(), totals(found).dimmed());
     text += &balance(found);
     if with_sizes && !found.sizes.is_empty() {
-        text += &format!("\n{}", sizes(&found.sizes, resident(found)));
+        text += &format!("\n{}", sizes(&found.sizes, &resident(found).to_uppercase()));
     }
     text.push('\n');
     for sentence in advice(found) {
@@ -24,40 +24,9 @@ pub fn text(found: &Explanation, with_sizes: bool, width: usize) -> String {
     text
 }
 
-pub fn headline(found: &Explanation) -> String {
-    let whose = match found.pid {
-        Some(pid) => format!("{} ({pid})", found.program),
-        None => found.program.clone(),
-    };
-    let size = bytes_text(found.resident_bytes);
-    match &found.source {
-        Source::Process => format!("{whose}: {size} resident"),
-        Source::Core { file, .. } => format!("{whose}: {size} in {file}"),
-    }
-}
-
-pub fn totals(found: &Explanation) -> String {
-    let whose = if found.is_ours { "on primalloc" } else { "not on primalloc" };
-    let threads = match found.threads {
-        1 => "1 thread".to_owned(),
-        many => format!("{} threads", with_thousands(many)),
-    };
-    let mut text = format!("{whose}, {threads}");
-    if found.huge_bytes > 0 {
-        text += &format!(", {} of the heap in huge pages", bytes_text(found.huge_bytes));
-    }
-    if found.swapped_bytes > 0 {
-        text += &format!(", {} more swapped out", bytes_text(found.swapped_bytes));
-    }
-    if found.is_core() {
-        text += "; pages of zeros, and most of what lies in files, count for nothing";
-    }
-    text
-}
-
 fn balance(found: &Explanation) -> String {
     let record = |part: &Part| {
-        let share = part.resident_bytes as f64 / found.resident_bytes.max(1) as f64;
+        let share = share(found, part);
         vec![
             name(part.used_for).to_owned(),
             bytes_text(part.resident_bytes),
@@ -67,13 +36,8 @@ fn balance(found: &Explanation) -> String {
         ]
     };
     let records = found.parts.iter().map(record).collect();
-    let resident = resident(found);
-    listing(&["MEMORY", resident, "SHARE", "", "WHAT IT IS"], &[1, 2], records)
-}
-
-/// Of a core nobody knows what was resident, but what it holds.
-fn resident(found: &Explanation) -> &'static str {
-    if found.is_core() { "IN CORE" } else { "RESIDENT" }
+    let resident = resident(found).to_uppercase();
+    listing(&["MEMORY", &resident, "SHARE", "", "WHAT IT IS"], &[1, 2], records)
 }
 
 /// What is more than nothing is never shown as nothing.
@@ -83,15 +47,9 @@ fn bar(share: f64) -> String {
     format!("{:BAR_WIDTH$}", whole + EIGHTHS[eighths % 8])
 }
 
-/// Sizes that hold less than this share of all blocks are shown together.
-const SHARE_SHOWN: f64 = 0.01;
-
 fn sizes(rows: &[SizeRow], resident: &str) -> String {
-    let all: u64 = rows.iter().map(|row| row.resident_bytes).sum();
-    let is_shown = |row: &&SizeRow| row.resident_bytes as f64 >= all as f64 * SHARE_SHOWN;
-    let (shown, others): (Vec<&SizeRow>, Vec<&SizeRow>) = rows.iter().partition(is_shown);
     let bytes = |bytes| if bytes == 0 { "–".to_owned() } else { bytes_text(bytes) };
-    let record = |size: String, row: &SizeRow| {
+    let record = |(size, row): (String, SizeRow)| {
         vec![
             size,
             with_thousands(row.blocks),
@@ -99,15 +57,11 @@ fn sizes(rows: &[SizeRow], resident: &str) -> String {
             bytes(row.cached_bytes),
             bytes(row.free_bytes),
             bytes(row.resident_bytes),
-            percent(row.in_use_bytes as f64 / row.resident_bytes.max(1) as f64),
+            percent(row.used_share()),
         ]
     };
     let header = ["SIZE", "IN USE", "BYTES", "CACHED", "FREE", resident, "USED"];
-    let mut records: Vec<Vec<String>> =
-        shown.iter().map(|row| record(with_thousands(row.block_bytes), row)).collect();
-    if !others.is_empty() {
-        records.push(record(format!("{} more", others.len()), &SizeRow::sum(&others)));
-    }
+    let records = shown_sizes(rows).into_iter().map(record).collect();
     listing(&header, &[0, 1, 2, 3, 4, 5, 6], records)
 }
 

@@ -1,7 +1,64 @@
-//! Names of what memory is used for, and what they mean.
+//! Names of what memory is used for, and figures that the formats share.
 
-use crate::explain::{Part, Use};
-use crate::output::quantity::with_thousands;
+use crate::explain::{Explanation, Part, SizeRow, Source, Use};
+use crate::output::quantity::{bytes_text, with_thousands};
+
+/// Sizes that hold less than this share of all blocks are shown together.
+const SHARE_SHOWN: f64 = 0.01;
+
+pub fn headline(found: &Explanation) -> String {
+    let whose = match found.pid {
+        Some(pid) => format!("{} ({pid})", found.program),
+        None => found.program.clone(),
+    };
+    let size = bytes_text(found.resident_bytes);
+    match &found.source {
+        Source::Process => format!("{whose}: {size} resident"),
+        Source::Core { file, .. } => format!("{whose}: {size} in {file}"),
+    }
+}
+
+pub fn totals(found: &Explanation) -> String {
+    let whose = if found.is_ours { "on primalloc" } else { "not on primalloc" };
+    let threads = match found.threads {
+        1 => "1 thread".to_owned(),
+        many => format!("{} threads", with_thousands(many)),
+    };
+    let mut text = format!("{whose}, {threads}");
+    if found.huge_bytes > 0 {
+        text += &format!(", {} of the heap in huge pages", bytes_text(found.huge_bytes));
+    }
+    if found.swapped_bytes > 0 {
+        text += &format!(", {} more swapped out", bytes_text(found.swapped_bytes));
+    }
+    if found.is_core() {
+        text += "; pages of zeros, and most of what lies in files, count for nothing";
+    }
+    text
+}
+
+/// Of a core nobody knows what was resident, but what it holds.
+pub fn resident(found: &Explanation) -> &'static str {
+    if found.is_core() { "in core" } else { "resident" }
+}
+
+/// Of all that is resident.
+pub fn share(found: &Explanation, part: &Part) -> f64 {
+    part.resident_bytes as f64 / found.resident_bytes.max(1) as f64
+}
+
+/// What the rows are called that are shown, the last one perhaps of all others together.
+pub fn shown_sizes(rows: &[SizeRow]) -> Vec<(String, SizeRow)> {
+    let all: u64 = rows.iter().map(|row| row.resident_bytes).sum();
+    let is_shown = |row: &&SizeRow| row.resident_bytes as f64 >= all as f64 * SHARE_SHOWN;
+    let (shown, others): (Vec<&SizeRow>, Vec<&SizeRow>) = rows.iter().partition(is_shown);
+    let named = |row: &SizeRow| (with_thousands(row.block_bytes), row.clone());
+    let mut named: Vec<(String, SizeRow)> = shown.into_iter().map(named).collect();
+    if !others.is_empty() {
+        named.push((format!("{} more", others.len()), SizeRow::sum(&others)));
+    }
+    named
+}
 
 pub fn name(used_for: Use) -> &'static str {
     match used_for {
