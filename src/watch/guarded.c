@@ -61,6 +61,7 @@ static PRIM_COLD struct guarded_slot *make_pool(void) {
     struct guarded_slot *slots = metadata_allocate(pool.count * sizeof *slots, PRIM_CACHE_LINE);
     if (reserved && slots) {
         memory_forbid(reserved, bytes + SLICE_SIZE);
+        memory_dump(reserved, bytes + SLICE_SIZE, true); /* else debuggers show zeros */
         pool.start = bits_round_up((uintptr_t)reserved, SLICE_SIZE);
         pool.end = pool.start + bytes;
         if (make_span(bytes)) {

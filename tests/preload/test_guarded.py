@@ -1,5 +1,6 @@
 """Guarded sampling: each fault is caught where it happens, clean programs run clean."""
 
+import re
 import resource
 import signal
 
@@ -51,6 +52,16 @@ def test_faults_are_caught(guarded, each_library, name):
     # The program's own frames come first, and there are some.
     assert all("guarded+0x" in stack.split("\n")[1] for stack in text.split("here:")[1:]), text
     assert len(text.splitlines()) <= 50, "more than a screen"
+
+
+def test_core_dumps_hold_the_blocks(harness):
+    """A debugger shows a block's zeros otherwise, whatever was in it."""
+    smaps = harness.run(["cat", "/proc/self/smaps"], environment=harness.preloaded(**EVERY))
+    mappings = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", smaps.stdout.decode(), flags=re.MULTILINE)
+    pages = [text for before, text in zip(mappings[1:], mappings[2:])
+             if " ---p " in before and " rw-p " in text and "Size:                  4 kB" in text]
+    assert len(pages) > 3
+    assert not [text for text in pages if " dd" in text]
 
 
 def test_clean_program(guarded, each_library):
