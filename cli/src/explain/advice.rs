@@ -76,7 +76,7 @@ fn free_pages(found: &Explanation) -> Option<Remark> {
     let (bytes, size, share) = worth_telling(found, Use::FreePages)?;
     let sentence = format!(
         "{size}, {share}, are free pages, at hand if the program wants them again: those that \
-         nobody wanted for purge_delay go back, above 32 MiB, or 8 in a process with threads, also \
+         nobody wanted for purge_delay go back, above 8 MiB, or 32 where one thread computes, also \
          while the program sleeps. With PRIMALLOC_PURGE_DELAY=0 they go at once, for more page \
          faults."
     );

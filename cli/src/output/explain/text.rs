@@ -103,8 +103,8 @@ mod tests {
         program or a library maps it by itself. Who touches it: primalloc faults --pid
         4711
         20.0 MiB, 10 %, are free pages, at hand if the program wants them again: those
-        that nobody wanted for purge_delay go back, above 32 MiB, or 8 in a process with
-        threads, also while the program sleeps. With PRIMALLOC_PURGE_DELAY=0 they go at
+        that nobody wanted for purge_delay go back, above 8 MiB, or 32 where one thread
+        computes, also while the program sleeps. With PRIMALLOC_PURGE_DELAY=0 they go at
         once, for more page faults.
         ");
     }
