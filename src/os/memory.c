@@ -186,12 +186,15 @@ static bool remap(void *from, void *to, size_t size, int flags) {
 }
 
 /* None can grow to the end of address space, where the stack is; but of one that ends before the
- * range does the kernel says so first; a filter says anything else. */
+ * range does the kernel says so first; a filter says anything else. valgrind dies of the question
+ * about a place without a mapping. */
 bool memory_is_one_mapping(void *start, size_t size) {
     size_t rest = ((size_t)1 << PRIM_ADDRESS_BITS) - (uintptr_t)start;
+    unsigned char page;
     int saved_errno = errno;
-    bool is_one = syscall(SYS_mremap, start, size, rest, 0) != -1 || errno == ENOMEM ||
-                  errno == EAGAIN; /* of locked pages */
+    bool is_mapped = is_confined() || syscall(SYS_mincore, start, 1, &page) == 0;
+    bool is_one = is_mapped && (syscall(SYS_mremap, start, size, rest, 0) != -1 ||
+                                errno == ENOMEM || errno == EAGAIN); /* of locked pages */
     errno = saved_errno;
     return is_one;
 }

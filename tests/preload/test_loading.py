@@ -176,14 +176,16 @@ def test_t15_address_sanitizer(harness, fixtures, library, order):
 
 
 def test_t15_valgrind(harness, fixtures, library):
-    """Under valgrind, with its replacement of malloc and without."""
+    """Under valgrind, with its replacement of malloc and without; a trim asks about mappings."""
     require("valgrind")
     program = fixtures("exercise.c")
+    trimming = [fixtures("blocks.c"), "4", "2", "dense", "free"]
     for options in ([], ["--soname-synonyms=somalloc=nouserintercepts"]):
         command = ["valgrind", "-q", "--tool=none" if not options else "--tool=memcheck",
-                   "--error-exitcode=9", *options, program]
-        environment = harness.preloaded()
-        assert harness.run(command, environment=environment, timeout=300).stdout == EXERCISED
+                   "--error-exitcode=9", *options]
+        for words, expected in ([program], EXERCISED), (trimming, b"again"):
+            result = harness.run([*command, *words], environment=harness.preloaded(), timeout=300)
+            assert expected in result.stdout
 
 
 def test_t14_static_program_runs(harness, fixtures, library):
