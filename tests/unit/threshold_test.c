@@ -149,6 +149,7 @@ static void test_pool_keeps_its_pages(void **state) {
 
 int main(void) {
     expect_allocator();
+    options.maintenance = 0; /* these tests change options that its thread reads */
     options.purge_delay =
         3600 * 1000; /* on a slow machine, what is just freed may be purged, too */
     defaults = options;
