@@ -310,4 +310,43 @@ fn what_cannot_be_compared_is_refused_before_the_first_run() {
     let program = STATIC_PROGRAM.to_str().unwrap();
     refused(&["--", program]).code(126).stderr(contains("is linked statically"));
     refused(&["--input", "/no/such", "--", "true"]).code(125).stderr(contains("/no/such"));
+    refused(&["--input", "/", "--", "true"]).code(125).stderr(contains("/: is a directory"));
+}
+
+#[test]
+fn no_file_takes_the_place_of_another() {
+    let input = FILES.join("precious");
+    fs::write(&input, "b\na\n").unwrap();
+    let input = input.to_str().unwrap();
+    let refused = |arguments: &[&str], says: &str| {
+        compare(arguments)
+            .args(["--", "sort"])
+            .assert()
+            .code(125)
+            .stderr(contains(says))
+            .stdout("");
+    };
+    refused(&["--input", input, "--output", input], "precious: cannot be written");
+    refused(&["--input", input, "--html", input], "precious: cannot be written");
+    assert_eq!(fs::read_to_string(input).unwrap(), "b\na\n");
+
+    let [new, again] = ["new.out", "./new.out"].map(|name| FILES.join(name));
+    let [new, again] = [&new, &again].map(|path| path.to_str().unwrap());
+    refused(&["--output", new, &format!("--json={again}")], "new.out: cannot take more than one");
+    refused(&["--html", new, &format!("--markdown={again}")], "new.out: cannot take more than one");
+    assert!(!FILES.join("new.out").exists());
+    let says = "standard output cannot take more than one";
+    refused(&["--output", "inherit", "--json"], says);
+    let devices = ["--runs", "1", "--output", "/dev/null", "--html", "/dev/null", "--", "true"];
+    compare(&devices).assert().success();
+}
+
+#[test]
+fn each_run_reads_the_same_input() {
+    let says = "/dev/stdin: can be read only once, by the first run: name a file\n";
+    compare(&["--input", "/dev/stdin", "--", "sort"])
+        .write_stdin("b\na\n")
+        .assert()
+        .code(125)
+        .stderr(contains(says));
 }

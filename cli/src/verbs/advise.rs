@@ -13,7 +13,7 @@ use crate::output::Report;
 use crate::output::advice::{Advice, Choice};
 use crate::program::Program;
 use crate::verbs::measured::{MeasuredArguments, carry_out, progress_bar, runs};
-use crate::verbs::report_files::{check_files, tell};
+use crate::verbs::report_files::tell;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ pub struct AdviseArguments {
 
 pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
     let measured = &arguments.measured;
-    check_files(measured.files(), &[])?;
+    measured.check_files()?;
     let program = Program::resolve(&measured.program.command)?;
     let library = measured.program.preload.library.as_deref();
     let candidates = match arguments.with.is_empty() {

@@ -8,7 +8,6 @@ use clap::Args;
 use crate::allocators;
 use crate::program::Program;
 use crate::verbs::measured::{MeasuredArguments, carry_out, progress_bar, runs};
-use crate::verbs::report_files::check_files;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +52,7 @@ pub struct CompareArguments {
 
 pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let measured = &arguments.measured;
-    check_files(measured.files(), &[])?;
+    measured.check_files()?;
     let program = Program::resolve(&measured.program.command)?;
     let library = measured.program.preload.library.as_deref();
     let candidates = allocators::select(&arguments.with, library)?;

@@ -1,9 +1,11 @@
 //! What `compare` and `advise` share: how the program runs, how it is measured, where reports go.
 
+use std::fs;
 use std::io::IsTerminal;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -13,7 +15,8 @@ use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{Entry, Formats, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, print, print_beside, shell_text, take_output, tell, width_of, write,
+    STANDARD_OUTPUT, all_of, check_files, print, print_beside, shell_text, take_output, tell,
+    width_of, write,
 };
 
 #[derive(Args)]
@@ -73,9 +76,33 @@ fn program_output(text: &str) -> Result<ProgramOutput, String> {
     })
 }
 
+/// Each run is to read the same.
+fn check_input(path: &Path) -> Result<()> {
+    let found = fs::metadata(path).with_context(|| path.display().to_string())?.file_type();
+    if found.is_dir() {
+        bail!("{}: is a directory, not a file to read", path.display());
+    }
+    if found.is_fifo() || found.is_socket() {
+        bail!("{}: can be read only once, by the first run: name a file", path.display());
+    }
+    Ok(())
+}
+
 impl MeasuredArguments {
-    pub fn files(&self) -> [&Option<PathBuf>; 3] {
+    fn reports(&self) -> [&Option<PathBuf>; 3] {
         [&self.json, &self.markdown, &self.html]
+    }
+
+    /// What is read and what is written, the program's own output with it.
+    pub fn check_files(&self) -> Result<()> {
+        self.input.as_deref().map_or(Ok(()), check_input)?;
+        let output = match &self.output {
+            ProgramOutput::Inherit => Some(PathBuf::from(STANDARD_OUTPUT)),
+            ProgramOutput::Discard => None,
+            ProgramOutput::File(path) => Some(path.clone()),
+        };
+        let sources: Vec<&Path> = self.input.as_deref().into_iter().collect();
+        check_files(self.reports().into_iter().chain([&output]), &sources)
     }
 
     pub fn plan<'a>(
@@ -138,7 +165,7 @@ impl MeasuredArguments {
     }
 
     pub fn write(&self, report: &impl Formats) -> Result<()> {
-        if !take_output(self.files()) {
+        if !take_output(self.reports()) {
             let width = width_of(std::io::stdout().is_terminal());
             print(&report.table(width))?;
         }

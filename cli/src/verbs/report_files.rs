@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, bail};
 
@@ -89,7 +89,7 @@ pub fn all_of(parts: impl IntoIterator<Item = Result<()>>) -> Result<()> {
 }
 
 /// Said of all files that a verb is to write before the program runs for an hour, not after. None
-/// of the `sources` that they are made from is written over.
+/// of the `sources` that they are made from is written over, and none of the others.
 pub fn check_files<'a>(
     files: impl IntoIterator<Item = &'a Option<PathBuf>>,
     sources: &[&Path],
@@ -99,7 +99,20 @@ pub fn check_files<'a>(
     if to_output.len() > 1 {
         bail!("standard output cannot take more than one: name files for the others");
     }
-    others.into_iter().try_for_each(|path| check_apart(path, sources))
+    for (index, path) in others.iter().enumerate() {
+        if others[..index].iter().any(|earlier| are_one_file(earlier, path)) {
+            bail!("{}: cannot take more than one: name files for the others", path.display());
+        }
+        check_apart(path, sources)?;
+    }
+    Ok(())
+}
+
+/// Whether both lead to the same place, which keeps what is written last. A device keeps nothing.
+fn are_one_file(one: &Path, other: &Path) -> bool {
+    let place = |path| target_of(path).canonicalize().or_else(|_| absolute(target_of(path)));
+    let is_kept = fs::metadata(one).map_or(true, |found| found.is_file());
+    is_kept && matches!((place(one), place(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Leaves no file behind, for there may be nothing to write in the end.
@@ -132,11 +145,7 @@ fn target_of(path: &Path) -> PathBuf {
 }
 
 fn check_apart(path: &Path, sources: &[&Path]) -> Result<()> {
-    let is_source = |source: &&Path| match (path.canonicalize(), source.canonicalize()) {
-        (Ok(path), Ok(source)) => path == source,
-        _ => false,
-    };
-    if sources.iter().any(is_source) {
+    if sources.iter().any(|source| are_one_file(path, source)) {
         bail!("{}: cannot be written: the report is made from it", path.display());
     }
     check_writable(path)
