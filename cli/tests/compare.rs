@@ -342,6 +342,13 @@ fn no_file_takes_the_place_of_another() {
 }
 
 #[test]
+fn a_script_without_a_first_line_is_a_shell_s() {
+    let script = script("plain-text", "exit 3\n").display().to_string();
+    let report = document(&["--runs", "1", "--", &script]);
+    assert!(report.allocators.iter().all(|entry| entry.outcomes[0].exit_status == Some(3)));
+}
+
+#[test]
 fn each_run_reads_the_same_input() {
     let says = "/dev/stdin: can be read only once, by the first run: name a file\n";
     compare(&["--input", "/dev/stdin", "--", "sort"])

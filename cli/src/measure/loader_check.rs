@@ -1,7 +1,7 @@
 //! Asks the dynamic loader what it would load, without running the program.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -17,7 +17,8 @@ pub fn check_loads(program: &Program, library: &Path) -> Result<()> {
     if !Image::read(&program.image).is_ok_and(|image| image.loader.is_some()) {
         return Ok(());
     }
-    let mut command = program.command();
+    // Not as it is started, for a text without #! is handed to a shell by execvp only.
+    let mut command = Command::new(&program.image);
     environment::preload(&mut command, library, &environment::preloads_without_allocators())?;
     command.env(TRACE, "1").stdin(Stdio::null());
     let output = command.output().with_context(|| program.name.to_string_lossy().into_owned())?;
