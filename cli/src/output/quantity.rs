@@ -1,6 +1,6 @@
 //! Numbers in units that people read.
 
-use crate::measure::Unit;
+use crate::measure::{Summary, Unit};
 
 const MEBIBYTE: f64 = 1_048_576.0;
 
@@ -62,9 +62,9 @@ pub fn with_thousands(number: u64) -> String {
     groups.join(",")
 }
 
-/// How far runs lie from the median, in parts of it.
-pub fn spread_text(spread: f64, median: f64) -> String {
-    if median == 0.0 {
+/// How far runs lie from the median, in parts of it. One run alone tells nothing of that.
+pub fn spread_text(&Summary { median, spread, count, .. }: &Summary) -> String {
+    if median == 0.0 || count == 1 {
         return String::new();
     }
     let percent = spread / median * 100.0;
@@ -142,10 +142,12 @@ mod tests {
 
     #[test]
     fn spreads_and_ratios() {
-        assert_eq!(spread_text(0.0, 0.0), "");
-        assert_eq!(spread_text(0.0, 5.0), "±0 %");
-        assert_eq!(spread_text(0.2, 5.0), "±4.0 %");
-        assert_eq!(spread_text(2.0, 5.0), "±40 %");
+        let spread = |values: &[f64]| spread_text(&Summary::of(values));
+        assert_eq!(spread(&[0.0, 0.0]), "");
+        assert_eq!(spread(&[5.0]), "");
+        assert_eq!(spread(&[5.0, 5.0]), "±0 %");
+        assert_eq!(spread(&[4.8, 5.2]), "±4.0 %");
+        assert_eq!(spread(&[3.0, 7.0]), "±40 %");
         assert_eq!(ratio_text(Some(0.824)), "0.82×");
         assert_eq!(ratio_text(Some(123.4)), "123×");
         assert_eq!(ratio_text(None), "–");

@@ -101,7 +101,7 @@ fn cells(row: &Row, index: usize) -> Vec<String> {
     let cell = &row.cells[index];
     let median = row.scale.format(cell.summary.median);
     let median = if cell.is_best { median.green().bold().to_string() } else { median };
-    let spread = spread_text(cell.summary.spread, cell.summary.median).dimmed().to_string();
+    let spread = spread_text(&cell.summary).dimmed().to_string();
     let mut cells = vec![median, spread];
     if index > 0 {
         cells.push(ratio_text(cell.ratio));
