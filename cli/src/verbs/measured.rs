@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::allocators::{self, Candidate};
 use crate::arguments::ProgramArguments;
@@ -205,14 +205,41 @@ pub fn progress_bar(plan: &Plan) -> Result<ProgressBar> {
         ProgramOutput::Inherit => ProgressBar::hidden(),
         _ => ProgressBar::new(plan.runs_total() as u64),
     };
-    let style = "{bar:40.cyan/dim} run {pos} of {len}, {msg}, {eta} left";
+    let style = "{bar:40.cyan/dim} {msg}";
     bar.set_style(ProgressStyle::with_template(style)?.progress_chars("━╸─"));
     Ok(bar)
 }
 
 pub fn carry_out(plan: &Plan, bar: &ProgressBar) -> Result<Vec<Vec<Run>>> {
     plan.carry_out(|candidate| {
+        bar.set_message(progress_text(bar, &candidate.name));
         bar.inc(1);
-        bar.set_message(candidate.name.clone());
     })
+}
+
+/// What is under way; how long the rest takes only those can tell that are over.
+fn progress_text(bar: &ProgressBar, name: &str) -> String {
+    let (over, all) = (bar.position(), bar.length().unwrap_or_default());
+    let text = format!("run {} of {all}, {name}", over + 1);
+    if over == 0 {
+        return text;
+    }
+    let left = bar.elapsed().mul_f64(all.saturating_sub(over) as f64 / over as f64);
+    format!("{text}, {} left", HumanDuration(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::ProgressDrawTarget;
+
+    use super::*;
+
+    #[test]
+    fn the_first_run_says_nothing_of_the_rest() {
+        let bar = ProgressBar::with_draw_target(Some(4), ProgressDrawTarget::hidden());
+        assert_eq!(progress_text(&bar, "glibc"), "run 1 of 4, glibc");
+        bar.inc(1);
+        let text = progress_text(&bar, "glibc:A=1");
+        assert!(text.starts_with("run 2 of 4, glibc:A=1, ") && text.ends_with(" left"), "{text}");
+    }
 }
