@@ -357,3 +357,27 @@ fn each_run_reads_the_same_input() {
         .code(125)
         .stderr(contains(says));
 }
+
+/// The settings of a list are read in one place.
+#[test]
+fn faults_takes_an_allocator_in_the_same_words() {
+    let faults = |arguments: &[&str]| {
+        let mut tool = tool();
+        tool.arg("faults").args(arguments);
+        tool
+    };
+    let set = ["-o", "thp=never", "--allocator", r#"primalloc:purge_delay=0:WORDS="a:b,c""#];
+    faults(&["--no-perf"])
+        .args(set)
+        .args(["--", "sh", "-c", "echo $PRIMALLOC_OPTIONS $WORDS"])
+        .assert()
+        .success()
+        .stdout("thp=never,purge_delay=0 a:b,c\n");
+    for (allocator, says) in [
+        ("glibc:purge_delay=0", "'purge_delay' would be an option of primalloc, which glibc does"),
+        ("glibc,primalloc", "glibc,primalloc: the program can run on one allocator only"),
+    ] {
+        let refused = faults(&["--allocator", allocator, "--", "true"]).assert();
+        refused.code(125).stderr(contains(says)).stdout("");
+    }
+}

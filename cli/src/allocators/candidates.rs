@@ -1,4 +1,5 @@
-//! What `--with` names: allocators, each with settings of its own where it has some.
+//! What `--with` and `--allocator` name: allocators, each with settings of its own where it has
+//! some.
 //!
 //! A list's entries stand between commas, an entry's settings after colons; within double quotes
 //! after a '=' both are part of a value.
@@ -39,7 +40,7 @@ pub fn select(lists: &[String], primalloc: Option<&Path>) -> Result<Vec<Candidat
     let mut selected: Vec<Candidate> = Vec::new();
     let mut written: Vec<&str> = Vec::new();
     for list in lists {
-        for entry in split(list, ',')? {
+        for entry in split(list, ',')?.into_iter().map(str::trim) {
             let found = select_one(entry, primalloc)?;
             if written.contains(&entry) {
                 bail!("{entry}: it is in the list twice");
@@ -166,6 +167,8 @@ mod tests {
         assert_eq!(found[1].settings.iter().map(Setting::to_string).collect::<Vec<_>>(), settings);
         let lists = ["glibc".to_owned(), "glibc:A=1".to_owned()];
         assert_eq!(select(&lists, None).unwrap().len(), 2, "--with may be given several times");
+        let blanks = selected("glibc, glibc:A=b c , glibc:A=\" \"").unwrap();
+        assert_eq!([blanks[1].settings[0].value(), blanks[2].settings[0].value()], ["b c", " "]);
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub fn find_all(primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
 }
 
 /// The allocators that a word names: glibc, jemalloc, NAME=PATH, ...; several where it is `all`.
-pub fn named(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
+fn named(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
     if let Some((name, path)) = word.split_once('=') {
         if name.is_empty() {
             bail!("{word}: an allocator of your own is NAME=PATH");
@@ -137,7 +137,7 @@ pub fn named(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
                 find_known(known, &ld_cache::read()).map(|found| vec![found]).ok_or_else(|| {
                     anyhow::anyhow!(
                         "{name} is not installed (no {}); if it lies elsewhere, name it: \
-                         --with {name}=PATH",
+                         {name}=PATH",
                         known.file_names.join(", ")
                     )
                 })

@@ -11,7 +11,7 @@ use clap::Args;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::unistd::{Pid, Uid, geteuid};
 
-use crate::allocators::{self, Allocator, option_complaints};
+use crate::allocators::{self, option_complaints};
 use crate::arguments::PreloadArguments;
 use crate::child::{self, LaunchStamp, Outcome, Supervisor};
 use crate::environment;
@@ -29,7 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   primalloc faults -- ./solver input.dat
   primalloc faults --html faults.html -- python3 script.py
-  primalloc faults --allocator primalloc -- ./solver input.dat
+  primalloc faults --allocator primalloc:purge_delay=0 -- ./solver input.dat
   primalloc faults --pid 4711 --duration 10s
 
 A minor fault gives a page of memory to a program that has touched it, a major one also waits for
@@ -59,7 +59,8 @@ pub struct FaultsArguments {
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     duration: Option<Duration>,
 
-    /// Run the program on this allocator: glibc, primalloc, jemalloc, ..., or NAME=PATH
+    /// Run the program on this allocator: glibc, primalloc, jemalloc, ..., or NAME=PATH; with
+    /// settings as in compare: NAME:SETTING=VALUE
     #[arg(long, value_name = "NAME")]
     allocator: Option<String>,
 
@@ -188,19 +189,23 @@ fn set_environment(
     program: &Program,
     command: &mut Command,
 ) -> Result<()> {
-    environment::apply(command, &arguments.preload.options);
-    let Some(name) = &arguments.allocator else { return Ok(()) };
-    let selected = allocators::named(name, arguments.preload.library.as_deref())?;
-    let [Allocator { library, .. }] = &selected[..] else {
+    let PreloadArguments { library, options, force } = &arguments.preload;
+    let Some(name) = &arguments.allocator else {
+        environment::apply(command, options);
+        return Ok(());
+    };
+    let selected = allocators::select(std::slice::from_ref(name), library.as_deref())?;
+    let [candidate] = &selected[..] else {
         bail!("{name}: the program can run on one allocator only; compare shows several");
     };
-    if let Some(library) = library {
+    environment::apply(command, options.iter().chain(&candidate.settings));
+    if let Some(library) = candidate.library() {
         match program::check_preloadable(program, library) {
-            Err(reason) if reason.is_only_about_preloading() && arguments.preload.force => {}
+            Err(reason) if reason.is_only_about_preloading() && *force => {}
             checked => checked?,
         }
     }
-    environment::replace_allocator(command, library.as_deref())
+    environment::replace_allocator(command, candidate.library())
 }
 
 /// Options are primalloc's: one that is preloaded says itself which it can't use.
