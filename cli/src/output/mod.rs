@@ -33,20 +33,20 @@ use anyhow::Result;
 pub use quantity::{bytes_text, with_thousands};
 pub use report::{Entry, Host, Report};
 pub use shell::{shell_text, shell_word};
-pub use table::listing;
+pub use table::{WIDTH_WITHOUT_TERMINAL, listing};
 
 /// What is shown on the terminal, and written down on request.
 pub trait Formats {
-    /// Lines are at most so wide where the names allow it.
-    fn table(&self, width: usize) -> String;
+    /// Lines are at most so wide, where there is a limit and the names allow it.
+    fn table(&self, width: Option<usize>) -> String;
     fn json(&self) -> String;
     fn markdown(&self) -> String;
     fn html(&self) -> Result<String>;
 }
 
 impl Formats for Report {
-    fn table(&self, width: usize) -> String {
-        table::table(self, width)
+    fn table(&self, width: Option<usize>) -> String {
+        table::table(self, width.unwrap_or(WIDTH_WITHOUT_TERMINAL))
     }
 
     fn json(&self) -> String {

@@ -13,6 +13,9 @@ use super::quantity::{ratio_text, spread_text};
 use super::report::Row;
 use super::{Entry, Report};
 
+/// Where there is no terminal to ask.
+pub const WIDTH_WITHOUT_TERMINAL: usize = 100;
+
 /// The whole report; lines are at most `width` wide where the names allow it.
 ///
 /// Allocators that do not fit beside each other are continued in further tables below.

@@ -15,8 +15,8 @@ use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{Entry, Formats, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, print, print_beside, shell_text, take_output, tell,
-    width_of, write,
+    STANDARD_OUTPUT, all_of, check_files, limit_of, print, print_beside, shell_text, take_output,
+    tell, write,
 };
 
 #[derive(Args)]
@@ -166,8 +166,7 @@ impl MeasuredArguments {
 
     pub fn write(&self, report: &impl Formats) -> Result<()> {
         if !take_output(self.reports()) {
-            let width = width_of(std::io::stdout().is_terminal());
-            print(&report.table(width))?;
+            print(&report.table(limit_of(std::io::stdout().is_terminal())))?;
         }
         let json = |path: &PathBuf| write(path, report.json());
         let markdown = |path: &PathBuf| write(path, report.markdown());

@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, bail};
 
+use crate::output::WIDTH_WITHOUT_TERMINAL;
 pub use crate::output::shell_text;
 
 pub const STANDARD_OUTPUT: &str = "-";
-
-/// Where there is no terminal to ask.
-const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
 /// As many links the kernel follows; a ring of them has no end.
 const LINKS_MAX: usize = 40;

@@ -69,8 +69,8 @@ impl<'a> Advice<'a> {
 }
 
 impl Formats for Advice<'_> {
-    fn table(&self, _width: usize) -> String {
-        ranking::table(self)
+    fn table(&self, width: Option<usize>) -> String {
+        ranking::table(self, width)
     }
 
     fn json(&self) -> String {

@@ -1,6 +1,7 @@
 //! The candidates in order, as rows of a table: what nothing beats first, and of equals that whose
 //! time times memory is least.
 
+use anstream::adapter::strip_str;
 use owo_colors::OwoColorize;
 
 use super::Advice;
@@ -15,7 +16,17 @@ use crate::output::table::{failures, listing};
 
 const MARK: &str = "*";
 const LEGEND: &str = "* nothing else is better in time or memory and no worse in the other";
-const HEADER: [&str; 9] = ["", "CANDIDATE", "TIME", "RATIO", "", "MEMORY", "RATIO", "", "FAULTS"];
+
+/// A candidate's figures by their place, and what stands above.
+type Columns = &'static [(usize, &'static str)];
+
+/// What is shown of them: less where the terminal is too narrow for more.
+const COLUMNS: [Columns; 4] = [
+    &[(0, "TIME"), (1, "RATIO"), (2, ""), (3, "MEMORY"), (4, "RATIO"), (5, ""), (6, "FAULTS")],
+    &[(0, "TIME"), (1, "RATIO"), (2, ""), (3, "MEMORY"), (4, "RATIO"), (5, "")],
+    &[(0, "TIME"), (1, "RATIO"), (3, "MEMORY"), (4, "RATIO")],
+    &[(1, "TIME"), (4, "MEMORY")],
+];
 
 /// One candidate, as all formats show it.
 pub struct Ranked<'a> {
@@ -100,20 +111,11 @@ fn figures(rows: &[Row], index: usize, is_comparable: bool) -> Vec<String> {
 }
 
 /// For the terminal.
-pub fn table(advice: &Advice) -> String {
+pub fn table(advice: &Advice, width: Option<usize>) -> String {
     let report = advice.report;
     let mut text = format!("{}\n{}\n", report.command.bold(), report.caption().dimmed());
     text += &format!("{}\n\n", advice.versions().dimmed());
-    let record = |ranked: Ranked| {
-        let mark = if ranked.is_unbeaten { MARK } else { "" };
-        let name = match ranked.is_unbeaten {
-            true => ranked.name.green().bold().to_string(),
-            false => ranked.name.to_owned(),
-        };
-        [mark.to_owned(), name].into_iter().chain(ranked.figures).collect()
-    };
-    let numbers: Vec<usize> = (2..HEADER.len()).collect();
-    text += &listing(&HEADER, &numbers, advice.ranking().into_iter().map(record).collect());
+    text += &candidates(&advice.ranking(), width.unwrap_or(usize::MAX));
     for remark in advice.remarks() {
         text += &format!("{}\n", remark.dimmed());
     }
@@ -123,6 +125,49 @@ pub fn table(advice: &Advice) -> String {
         text += &format!("{sentence}\n");
     }
     text
+}
+
+/// With as many columns as fit; where the last do not, names lose their beginnings.
+fn candidates(ranking: &[Ranked], width: usize) -> String {
+    let longest = ranking.iter().map(|ranked| ranked.name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for columns in COLUMNS {
+        text = listing_of(ranking, columns, longest);
+        if width_of(&text) <= width {
+            return text;
+        }
+    }
+    let excess = width_of(&text) - width;
+    listing_of(ranking, COLUMNS[COLUMNS.len() - 1], longest.saturating_sub(excess).max(1))
+}
+
+fn width_of(text: &str) -> usize {
+    let plain = strip_str(text).to_string();
+    plain.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0)
+}
+
+fn listing_of(ranking: &[Ranked], columns: Columns, name_width: usize) -> String {
+    let header: Vec<&str> =
+        ["", "CANDIDATE"].into_iter().chain(columns.iter().map(|c| c.1)).collect();
+    let record = |ranked: &Ranked| {
+        let name = without_beginning(ranked.name, name_width);
+        let (mark, name) = match ranked.is_unbeaten {
+            true => (MARK, name.green().bold().to_string()),
+            false => ("", name),
+        };
+        let figures = columns.iter().map(|(place, _)| ranked.figures[*place].clone());
+        [mark.to_owned(), name].into_iter().chain(figures).collect()
+    };
+    let numbers: Vec<usize> = (2..header.len()).collect();
+    listing(&header, &numbers, ranking.iter().map(record).collect())
+}
+
+/// The settings at its end tell more.
+fn without_beginning(name: &str, width: usize) -> String {
+    match name.chars().count().saturating_sub(width) {
+        0 => name.to_owned(),
+        excess => format!("…{}", name.chars().skip(excess + 1).collect::<String>()),
+    }
 }
 
 pub fn markdown(advice: &Advice) -> String {
@@ -145,4 +190,33 @@ pub fn markdown(advice: &Advice) -> String {
         text += &format!("- {sentence}\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::sample;
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_columns() {
+        let candidates = [("glibc", 1.0, 1.0), ("primalloc:cache_thread=256K", 0.7, 0.9)];
+        let report = sample::report_of(0.01, &candidates);
+        let advice = Advice::on(&report, &[], &[]);
+        let whole = candidates_text(&advice, usize::MAX);
+        assert_eq!(candidates_text(&advice, width_of(&whole)), whole);
+        let seen = |width: usize| {
+            let text = candidates_text(&advice, width);
+            assert!(width_of(&text) <= width && text.contains("0.70×"), "{width}: {text}");
+            ["FAULTS", "±", "RATIO", "*  primalloc:"].map(|what| text.contains(what))
+        };
+        assert_eq!(seen(80), [false, true, true, true]);
+        assert_eq!(seen(66), [false, false, true, true]);
+        assert_eq!(seen(46), [false, false, false, true]);
+        assert_eq!(seen(40), [false; 4]);
+        assert!(candidates_text(&advice, 40).contains("*  …loc:cache_thread=256K  0.70×"));
+    }
+
+    fn candidates_text(advice: &Advice, width: usize) -> String {
+        strip_str(&candidates(&advice.ranking(), width)).to_string()
+    }
 }
