@@ -144,28 +144,24 @@ uint64_t machine_clock_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-uint64_t machine_clock_us(void) {
-    struct timespec now = read_clock(CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE);
+static PRIM_NOINLINE uint64_t clock_us(clockid_t clock) {
+    struct timespec now = read_clock(clock, CLOCK_MONOTONIC_COARSE);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t machine_clock_us(void) {
+    return clock_us(CLOCK_MONOTONIC);
+}
+
+uint64_t machine_thread_time_us(void) {
+    return clock_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t machine_process_time_us(void) {
+    return clock_us(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 uint64_t machine_time_ns(void) {
     struct timespec now = read_clock(CLOCK_REALTIME, CLOCK_REALTIME_COARSE);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static PRIM_NOINLINE uint64_t processor_time_us(clockid_t clock) {
-    struct timespec now = {0, 0};
-    int saved_errno = errno;
-    clock_by_call(clock, &now);
-    errno = saved_errno;
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-uint64_t machine_thread_time_us(void) {
-    return processor_time_us(CLOCK_THREAD_CPUTIME_ID);
-}
-
-uint64_t machine_process_time_us(void) {
-    return processor_time_us(CLOCK_PROCESS_CPUTIME_ID);
 }
