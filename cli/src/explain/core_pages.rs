@@ -142,7 +142,7 @@ mod tests {
         let apart = find(&bytes, &[(0x8000, 100, 2 * PAGE), (0xf000, 3 * PAGE + 96, PAGE)]);
         assert_eq!(apart, [0x8000..0xa000, 0xf000..0x1_0000]);
         let cut = find(&bytes, &[(0x8000, PAGE, 100)]);
-        assert_eq!(cut, [0x8000..0x8064]);
+        assert_eq!(cut, std::slice::from_ref(&(0x8000..0x8064)));
     }
 
     #[test]
