@@ -25,6 +25,9 @@ Examples:
   See why a process is as large as it is:
     primalloc explain 4711
 
+  See what of it grows, and whether it comes to rest:
+    primalloc watch 4711
+
   See whether page faults slow it down, and what would help:
     primalloc faults -- python3 script.py
 
@@ -56,6 +59,7 @@ pub enum Verb {
     Compare(verbs::compare::CompareArguments),
     Advise(verbs::advise::AdviseArguments),
     Explain(verbs::explain::ExplainArguments),
+    Watch(verbs::watch::WatchArguments),
     Faults(Box<verbs::faults::FaultsArguments>),
     Profile(Box<verbs::profile::ProfileArguments>),
     Report(verbs::report::ReportArguments),

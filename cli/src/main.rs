@@ -18,6 +18,7 @@ mod profile;
 mod program;
 mod symbols;
 mod verbs;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -75,6 +76,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Verb::Compare(arguments) => verbs::compare::run(&arguments),
         Verb::Advise(arguments) => verbs::advise::run(&arguments),
         Verb::Explain(arguments) => verbs::explain::run(&arguments),
+        Verb::Watch(arguments) => verbs::watch::run(&arguments),
         Verb::Faults(arguments) => verbs::faults::run(&arguments),
         Verb::Profile(arguments) => verbs::profile::run(&arguments),
         Verb::Report(arguments) => verbs::report::run(&arguments),

@@ -8,11 +8,12 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use support::*;
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 15] = [
     "run",
     "compare",
     "advise",
     "explain",
+    "watch",
     "faults",
     "profile",
     "report",

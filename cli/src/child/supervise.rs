@@ -96,17 +96,18 @@ impl Supervisor {
         }
     }
 
-    /// Waits until a signal asks for an end, or `is_over`, which is asked again and again.
-    pub fn wait_for_request(&mut self, is_over: impl Fn() -> bool) -> Result<()> {
+    /// Waits until a signal asks for an end, or `is_over`, which is asked again and again; tells
+    /// whether it was a signal.
+    pub fn wait_for_request(&mut self, is_over: impl Fn() -> bool) -> Result<bool> {
         while !is_over() {
             self.wait_for_signal(PollTimeout::from(PATIENCE_MILLISECONDS))?;
             while let Some(info) = self.signals.read_signal().context("cannot read signals")? {
                 if ENDING.iter().any(|signal| *signal as u32 == info.ssi_signo) {
-                    return Ok(());
+                    return Ok(true);
                 }
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn wait_for_signal(&self, timeout: PollTimeout) -> Result<()> {

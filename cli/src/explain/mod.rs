@@ -67,7 +67,7 @@ struct Subject {
 }
 
 /// What resident memory is used for, in the order in which it is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Use {
     Blocks,

@@ -8,6 +8,7 @@
 //!   html.rs        one page with plots; plot.rs draws them
 //!   advice/        what to take, from a report on candidates
 //!   explain/       what a process's memory consists of
+//!   watch/         what becomes of it over time
 //!   shell.rs       commands as they could be typed
 //!   faults/        the same for `primalloc faults`
 //!   profile/       the same for heap profiles and leaks
@@ -24,6 +25,7 @@ mod quantity;
 mod report;
 mod shell;
 mod table;
+pub mod watch;
 
 #[cfg(test)]
 mod sample;

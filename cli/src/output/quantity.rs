@@ -99,6 +99,16 @@ pub fn bytes_text(bytes: u64) -> String {
     Scale::for_range(Unit::Bytes, bytes, bytes).format(bytes)
 }
 
+/// A change, with its sign.
+pub fn signed_bytes(change: i64) -> String {
+    let sign = match change {
+        0 => "",
+        less if less < 0 => "-",
+        _ => "+",
+    };
+    format!("{sign}{}", bytes_text(change.unsigned_abs()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,6 +24,7 @@ use crate::verbs::report_files::{
     STANDARD_OUTPUT, all_of, check_files, print, print_beside, shell_text, take_output, tell,
     width_of, write,
 };
+use crate::verbs::times::time;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,27 +99,6 @@ pub struct FaultsArguments {
         trailing_var_arg = true
     )]
     command: Vec<OsString>,
-}
-
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
-
-/// "100ms", "10s", "2m". Of a plain number some would say that it is seconds, and the allocator's
-/// options that it is milliseconds.
-fn time(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: f64 = digits.parse().map_err(|_| "not a time such as 100ms or 10s".to_owned())?;
-    let factor = match &text[digits.len()..] {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "" => return Err(format!("a unit is missing: {number}ms, {number}s or {number}m")),
-        unit => return Err(format!("'{unit}' is no unit of time: ms, s or m")),
-    };
-    match Duration::try_from_secs_f64(number * factor) {
-        Ok(time) if (SHORTEST..=LONGEST).contains(&time) => Ok(time),
-        _ => Err("a time from 1ms to 24 hours is needed".to_owned()),
-    }
 }
 
 impl FaultsArguments {
@@ -288,20 +268,4 @@ fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> 
         arguments.json.as_ref().map_or(Ok(()), json),
         arguments.html.as_ref().map_or(Ok(()), html),
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(time("100ms"), Ok(Duration::from_millis(100)));
-        assert_eq!(time("10").unwrap_err(), "a unit is missing: 10ms, 10s or 10m");
-        assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(time("2m"), Ok(Duration::from_secs(120)));
-        assert!(time("0s").unwrap_err().contains("1ms"));
-        assert!(time("5h").unwrap_err().contains("no unit"));
-        assert!(time("-5s").is_err() && time("fast").is_err() && time("").is_err());
-    }
 }

@@ -20,5 +20,7 @@ mod report_files;
 pub mod run;
 pub mod symbolize;
 mod temporary;
+mod times;
+pub mod watch;
 
 pub use report_files::tell;

@@ -8,3 +8,4 @@ mod words;
 pub use html::html;
 pub use json::json;
 pub use text::text;
+pub use words::name;

@@ -1,0 +1,101 @@
+//! For the terminal: first and last figures of each part with its course, and what follows.
+
+use owo_colors::OwoColorize;
+
+use super::words::{Per, change, headline, name, rows, size_cells, sizes, totals};
+use crate::output::quantity::bytes_text;
+use crate::output::table::{listing, wrapped};
+use crate::watch::{Watched, advice};
+
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const COURSE_WIDTH: usize = 16;
+
+pub fn text(found: &Watched, width: usize) -> String {
+    let mut text = format!("{}\n{}\n\n", headline(found).bold(), totals(found).dimmed());
+    text += &course(found);
+    let sizes = sizes(found);
+    if !sizes.is_empty() {
+        let records = sizes.iter().map(|size| size_cells(size).to_vec()).collect();
+        let header = ["SIZE", "BLOCKS FIRST", "LAST", "CHANGE"];
+        text += &format!("\n{}", listing(&header, &[0, 1, 2, 3], records));
+    }
+    text.push('\n');
+    for sentence in advice(found) {
+        text += &format!("{}\n", wrapped(&sentence, width));
+    }
+    text
+}
+
+fn course(found: &Watched) -> String {
+    let per = Per::of(found);
+    let records = rows(found)
+        .into_iter()
+        .map(|(trend, values)| {
+            vec![
+                name(&trend).to_owned(),
+                bytes_text(trend.first_bytes),
+                bytes_text(trend.last_bytes),
+                change(&trend),
+                per.rate(found, &trend),
+                line(&values, found.change_min() as u64).cyan().to_string(),
+            ]
+        })
+        .collect();
+    let header = ["MEMORY", "FIRST", "LAST", "CHANGE", &per.name.to_uppercase(), "COURSE"];
+    listing(&header, &[1, 2, 3, 4], records)
+}
+
+/// From the least to the most that a part had; what changed by less than `least` is flat.
+fn line(values: &[u64], least: u64) -> String {
+    let low = values.iter().copied().min().unwrap_or(0);
+    let range = (values.iter().copied().max().unwrap_or(0) - low).max(least).max(1);
+    let width = values.len().min(COURSE_WIDTH);
+    let level = |column: usize| {
+        let part = &values[column * values.len() / width..(column + 1) * values.len() / width];
+        let mean = part.iter().map(|value| value - low).sum::<u64>() / part.len() as u64;
+        LEVELS[(mean as f64 / range as f64 * (LEVELS.len() - 1) as f64).round() as usize]
+    };
+    (0..width).map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use anstream::adapter::strip_str;
+
+    use super::*;
+    use crate::watch::sample::leaking;
+
+    #[test]
+    fn the_whole_report() {
+        let report = strip_str(&text(&leaking(), 80)).to_string();
+        insta::assert_snapshot!(report, @"
+        served (4711): 153 MiB resident, +47.0 MiB in 5 minutes
+        on primalloc, 32 looks
+
+        MEMORY              FIRST      LAST     CHANGE   A MINUTE  COURSE
+        blocks in use    70.0 MiB   101 MiB  +31.0 MiB  +6.00 MiB  ▁▂▂▂▃▃▄▄▅▅▆▆▇▇▇█
+        free pages       4.00 MiB  20.0 MiB  +16.0 MiB  +3.10 MiB  ▃███████████████
+        other anonymous  24.0 MiB  24.0 MiB          0          –  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁
+        program          8.00 MiB  8.00 MiB          0          –  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁
+        all of it         106 MiB   153 MiB  +47.0 MiB  +9.10 MiB  ▂▄▄▄▅▅▅▆▆▆▆▇▇▇██
+
+         SIZE  BLOCKS FIRST    LAST     CHANGE
+        1,024        20,000  51,744  +31.0 MiB
+
+        It has grown by 47.0 MiB in 5 minutes, from 106 MiB to 153 MiB, to the very end.
+        31.0 MiB more are blocks that the program has allocated and not freed, most of
+        1,024 bytes, in every quarter of the time. Who allocates them: primalloc profile
+        -- served ... Whether anything still points to them: primalloc leaks -- served
+        ...
+        16.0 MiB more are free pages: a reserve, which goes back when nobody wants it.
+        ");
+    }
+
+    #[test]
+    fn a_course_shows_what_counts() {
+        assert_eq!(line(&[0, 1, 2, 3, 4, 5, 6, 7], 1), "▁▂▃▄▅▆▇█");
+        assert_eq!(line(&[5, 5, 6], 100), "▁▁▁");
+        assert_eq!(line(&[7], 1), "▁");
+        assert_eq!(line(&(0..1000).collect::<Vec<u64>>(), 1).chars().count(), COURSE_WIDTH);
+    }
+}

@@ -1,0 +1,128 @@
+//! Figures and words that the formats share.
+
+use std::time::Duration;
+
+use indicatif::HumanDuration;
+
+use crate::output::explain;
+use crate::output::quantity::{bytes_text, signed_bytes, with_thousands};
+use crate::watch::{End, SizeTrend, Trend, Watched};
+
+/// Sizes of blocks that are shown.
+const SIZES_SHOWN: usize = 8;
+
+/// What rates are shown by: of a short time nobody knows what an hour brings.
+pub struct Per {
+    pub name: &'static str,
+    seconds: f64,
+}
+
+const MINUTE: Per = Per { name: "a minute", seconds: 60.0 };
+const HOUR: Per = Per { name: "an hour", seconds: 3600.0 };
+const LONG_SECONDS: f64 = 600.0;
+
+impl Per {
+    pub fn of(found: &Watched) -> Per {
+        if found.seconds() < LONG_SECONDS { MINUTE } else { HOUR }
+    }
+
+    /// Of what has changed too little there is no rate.
+    pub fn rate(&self, found: &Watched, trend: &Trend) -> String {
+        if trend.change_bytes.abs() < found.change_min() {
+            return "–".to_owned();
+        }
+        let rate = trend.change_bytes as f64 / found.seconds().max(f64::MIN_POSITIVE);
+        signed_bytes((rate * self.seconds) as i64)
+    }
+}
+
+pub fn headline(found: &Watched) -> String {
+    let whole = found.whole();
+    let seen = &found.last;
+    let size = bytes_text(seen.resident_bytes);
+    let whose = format!("{} ({})", seen.program, seen.pid.unwrap_or(0));
+    if whole.change_bytes.abs() < found.change_min() {
+        return format!("{whose}: {size} resident, as {} before", time(found));
+    }
+    format!("{whose}: {size} resident, {} in {}", signed_bytes(whole.change_bytes), time(found))
+}
+
+pub fn time(found: &Watched) -> String {
+    HumanDuration(Duration::from_secs_f64(found.seconds())).to_string()
+}
+
+pub fn totals(found: &Watched) -> String {
+    let on = if found.last.is_ours { "on primalloc" } else { "not on primalloc" };
+    let looks = match found.looks {
+        1 => "one look".to_owned(),
+        many => format!("{} looks", with_thousands(many)),
+    };
+    let end = match &found.end {
+        End::Asked | End::TimeIsUp => "",
+        End::ProcessEnded => ", until the process ended",
+        End::Unreadable { .. } => ", until it could not be looked at any more",
+    };
+    format!("{on}, {looks}{end}")
+}
+
+/// While it goes on.
+pub fn progress(found: &Watched) -> String {
+    format!("{}; Ctrl-C ends it", headline(found))
+}
+
+pub fn name(trend: &Trend) -> &'static str {
+    trend.used_for.map_or("all of it", explain::name)
+}
+
+/// Each part, and all of them together.
+pub fn rows(found: &Watched) -> Vec<(Trend, Vec<u64>)> {
+    let values = |trend: &Trend| match trend.used_for {
+        Some(used_for) => found.moments.bytes(used_for),
+        None => found.moments.resident(),
+    };
+    let trends = found.trends().into_iter().chain([found.whole()]);
+    trends.map(|trend| (trend.clone(), values(&trend))).collect()
+}
+
+pub fn change(trend: &Trend) -> String {
+    signed_bytes(trend.change_bytes)
+}
+
+pub fn sizes(found: &Watched) -> Vec<SizeTrend> {
+    let mut sizes = found.sizes();
+    sizes.truncate(SIZES_SHOWN);
+    sizes
+}
+
+pub fn size_cells(size: &SizeTrend) -> [String; 4] {
+    [
+        with_thousands(size.block_bytes),
+        with_thousands(size.first_blocks),
+        with_thousands(size.last_blocks),
+        signed_bytes(size.change_bytes),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::sample::{at_rest, leaking};
+
+    #[test]
+    fn rates_suit_the_time() {
+        let found = leaking();
+        let per = Per::of(&found);
+        assert_eq!(per.name, "a minute");
+        assert_eq!(per.rate(&found, &found.whole()), "+9.10 MiB");
+        let found = at_rest();
+        assert_eq!(per.rate(&found, &found.whole()), "–");
+    }
+
+    #[test]
+    fn the_end_is_told_if_nobody_asked_for_it() {
+        let mut found = at_rest();
+        assert_eq!(totals(&found), "on primalloc, 12 looks");
+        found.end = End::ProcessEnded;
+        assert_eq!(totals(&found), "on primalloc, 12 looks, until the process ended");
+    }
+}

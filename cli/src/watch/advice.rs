@@ -1,0 +1,165 @@
+//! What was seen, in plain words: whether it grows, what of it, and who would know more.
+
+use std::time::Duration;
+
+use indicatif::HumanDuration;
+
+use super::{End, SizeTrend, Trend, Watched};
+use crate::explain::Use;
+use crate::output::{bytes_text, with_thousands};
+
+/// So many sizes are named, if they are as much of the change.
+const SIZES_SHOWN: usize = 3;
+const SIZE_SHARE_MIN: f64 = 0.1;
+
+pub fn advice(found: &Watched) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if let End::Unreadable { why } = &found.end {
+        sentences.push(format!("It could not be looked at to the end: {why}."));
+    }
+    sentences.push(whole(found));
+    if let Some(why) = &found.last.unread {
+        sentences
+            .push(format!("It runs on primalloc, but its heap is not told apart here: {why}."));
+    }
+    let mut grown = found.trends();
+    grown.retain(|trend| trend.has_grown);
+    grown.sort_by_key(|trend| std::cmp::Reverse(trend.change_bytes));
+    sentences.extend(grown.iter().filter_map(|trend| remark(found, trend)));
+    sentences
+}
+
+fn whole(found: &Watched) -> String {
+    let trend = found.whole();
+    let [first, last] = [trend.first_bytes, trend.last_bytes].map(bytes_text);
+    let time = HumanDuration(Duration::from_secs_f64(found.seconds()));
+    let change = bytes_text(trend.change_bytes.unsigned_abs());
+    let enough = "Watch it longer to see whether it comes to rest.";
+    match &trend {
+        _ if trend.still_grows => {
+            format!("It has grown by {change} in {time}, from {first} to {last}, to the very end.")
+        }
+        _ if trend.has_grown && found.moments.all.len() < super::trend::MOMENTS_MIN => {
+            format!("It has grown by {change} in {time}, from {first} to {last}. {enough}")
+        }
+        _ if trend.has_grown => format!(
+            "It has grown by {change} in {time}, from {first} to {last}, but not throughout: it \
+             may be warming up."
+        ),
+        _ if trend.change_bytes <= -found.change_min() => {
+            format!("It has become smaller by {change} in {time}, from {first} to {last}.")
+        }
+        _ => format!("It has not grown in {time}: {first} at first, {last} in the end."),
+    }
+}
+
+fn remark(found: &Watched, trend: &Trend) -> Option<String> {
+    let change = bytes_text(trend.change_bytes as u64);
+    let program = &found.last.program;
+    let so = if trend.still_grows { ", in every quarter of the time" } else { "" };
+    let knows_heap = found.last.knows_heap();
+    Some(match trend.used_for? {
+        Use::Blocks | Use::LargeBlocks | Use::Heaps => {
+            let sizes = sizes(found, trend).unwrap_or_default();
+            let is_lost = if trend.still_grows { lost(program) } else { String::new() };
+            format!(
+                "{change} more are blocks that the program has allocated and not freed{sizes}{so}. \
+                 Who allocates them: primalloc profile -- {program} ...{is_lost}"
+            )
+        }
+        Use::FreeBlocks => format!(
+            "{change} more are free blocks that lie between blocks in use{so}: only allocations of \
+             their own size can have them until those are freed."
+        ),
+        Use::FreePages => format!(
+            "{change} more are free pages{so}: a reserve, which goes back when nobody wants it."
+        ),
+        Use::Caches => format!("{change} more are free blocks at hand for threads{so}."),
+        Use::Brk | Use::Anonymous if !knows_heap => format!(
+            "{change} more are anonymous memory{so}. What of it is in use only a process on \
+             primalloc tells: primalloc run -- {program} ..."
+        ),
+        Use::Brk | Use::Anonymous => format!(
+            "{change} more are memory that did not come from primalloc{so}: the program or a \
+             library maps it by itself. Who touches it: primalloc faults{}",
+            found.last.pid.map(|pid| format!(" --pid {pid}")).unwrap_or_default()
+        ),
+        Use::Stacks => {
+            let [first, last] =
+                [&found.first, &found.last].map(|seen| with_thousands(seen.threads));
+            format!("{change} more are stacks{so}: {first} threads at first, {last} in the end.")
+        }
+        Use::Shared => format!("{change} more are shared with other processes{so}."),
+        Use::Records | Use::Programs | Use::Files => return None,
+    })
+}
+
+fn lost(program: &str) -> String {
+    format!(" Whether anything still points to them: primalloc leaks -- {program} ...")
+}
+
+/// The sizes that make most of the change.
+fn sizes(found: &Watched, trend: &Trend) -> Option<String> {
+    if trend.used_for != Some(Use::Blocks) {
+        return None;
+    }
+    let mut sizes = found.sizes();
+    let is_much =
+        |size: &SizeTrend| size.change_bytes as f64 >= SIZE_SHARE_MIN * trend.change_bytes as f64;
+    sizes.retain(is_much);
+    sizes.truncate(SIZES_SHOWN);
+    let named: Vec<String> = sizes.iter().map(|size| with_thousands(size.block_bytes)).collect();
+    let (last, firsts) = named.split_last()?;
+    let listed =
+        if firsts.is_empty() { last.clone() } else { format!("{} and {last}", firsts.join(", ")) };
+    Some(format!(", most of {listed} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::sample::{at_rest, leaking, watched};
+
+    #[test]
+    fn what_grows_to_the_end_is_told_with_who_knows_more() {
+        let sentences = advice(&leaking());
+        assert_eq!(sentences.len(), 3, "{sentences:?}");
+        assert!(sentences[0].starts_with("It has grown by 47.0 MiB in 5 minutes, from 106 MiB to"));
+        assert!(sentences[0].ends_with("to the very end."), "{}", sentences[0]);
+        assert!(sentences[1].contains("not freed, most of 1,024 bytes, in every quarter"));
+        assert!(sentences[1].contains("primalloc leaks -- served"), "{}", sentences[1]);
+        assert!(sentences[2].starts_with("16.0 MiB more are free pages: a reserve"));
+    }
+
+    #[test]
+    fn who_is_at_rest_is_not_blamed() {
+        let sentences = advice(&at_rest());
+        assert_eq!(
+            sentences,
+            ["It has not grown in 2 minutes: 122 MiB at first, 122 MiB in the end."]
+        );
+    }
+
+    #[test]
+    fn two_looks_are_not_enough_for_a_verdict() {
+        let sentences = advice(&watched(&[(70, 4, 24), (80, 4, 24)])).join("\n");
+        assert!(sentences.contains("Watch it longer"), "{sentences}");
+        assert!(!sentences.contains("quarter"), "{sentences}");
+    }
+
+    #[test]
+    fn what_comes_from_elsewhere_is_told() {
+        let looks: Vec<(u64, u64, u64)> = (0..16).map(|index| (70, 4, 20 + index)).collect();
+        let mut found = watched(&looks);
+        let sentences = advice(&found).join("\n");
+        assert!(sentences.contains("primalloc faults --pid 4711"), "{sentences}");
+        found.last.is_ours = false;
+        found.end = End::Unreadable { why: "it is another user's now".to_owned() };
+        let sentences = advice(&found).join("\n");
+        assert!(sentences.contains("primalloc run -- served ..."), "{sentences}");
+        assert!(
+            sentences.starts_with("It could not be looked at to the end: it is"),
+            "{sentences}"
+        );
+    }
+}

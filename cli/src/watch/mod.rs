@@ -1,0 +1,185 @@
+//! What of a process's memory grows: explained again and again, for as long as it is watched.
+//!
+//!   moments.rs   what was seen, a bounded number of times
+//!   trend.rs     what became of each part, and whether it still grows
+//!   advice.rs    what follows, in plain words
+
+mod advice;
+mod moments;
+mod trend;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use procfs::process::Process;
+use serde::Serialize;
+
+pub use advice::advice;
+pub use moments::{Moment, Moments};
+pub use trend::{SizeTrend, Trend};
+
+use crate::child::Supervisor;
+use crate::explain::{Asked, Explanation, explain};
+
+/// A look is followed by a pause of so many times its own length, however often one is asked for.
+const PAUSE_TIMES: u32 = 20;
+
+pub struct Plan {
+    pub pid: i32,
+    pub every: Duration,
+    pub duration: Option<Duration>,
+}
+
+/// Why no more was seen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "because", rename_all = "snake_case")]
+pub enum End {
+    /// Somebody has asked for it.
+    Asked,
+    TimeIsUp,
+    ProcessEnded,
+    Unreadable {
+        why: String,
+    },
+}
+
+/// The one source of every output format.
+pub struct Watched {
+    pub first: Explanation,
+    pub last: Explanation,
+    /// More than there are moments, if these have become too many.
+    pub looks: u64,
+    pub moments: Moments,
+    pub end: End,
+}
+
+impl Watched {
+    fn new(first: Explanation, every: Duration) -> Watched {
+        let mut moments = Moments::new(every);
+        moments.push(Duration::ZERO, &first);
+        Watched { last: first.clone(), first, looks: 1, moments, end: End::Asked }
+    }
+
+    fn push(&mut self, at: Duration, seen: Explanation) {
+        self.looks += 1;
+        self.moments.push(at, &seen);
+        self.last = seen;
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.moments.all.last().map_or(0.0, |moment| moment.seconds)
+    }
+}
+
+/// When the process began, if it still runs: another one may get its number.
+fn begin_of(pid: i32) -> Option<u64> {
+    let stat = Process::new(pid).ok()?.stat().ok()?;
+    (!"ZX".contains(stat.state)).then_some(stat.starttime)
+}
+
+/// Looks at the process until it ends, the time is up, or a signal asks for an end. `on_look` is
+/// told of each look.
+pub fn watch(
+    plan: &Plan,
+    supervisor: &mut Supervisor,
+    mut on_look: impl FnMut(&Watched),
+) -> Result<Watched> {
+    let asked = Asked::Process(plan.pid);
+    let begin = begin_of(plan.pid);
+    let is_there = || begin_of(plan.pid) == begin;
+    let start = Instant::now();
+    let deadline = plan.duration.map(|duration| start + duration);
+    let mut found = Watched::new(explain(&asked)?, plan.every);
+    let mut looked = start;
+    loop {
+        on_look(&found);
+        let pause = looked.elapsed() * PAUSE_TIMES;
+        let next = (looked + found.moments.interval).max(Instant::now() + pause);
+        let next = deadline.map_or(next, |deadline| next.min(deadline));
+        let is_asked = supervisor.wait_for_request(|| Instant::now() >= next || !is_there())?;
+        looked = Instant::now();
+        let end = match explain(&asked) {
+            _ if !is_there() => Some(End::ProcessEnded),
+            Err(error) => Some(End::Unreadable { why: format!("{error:#}") }),
+            Ok(seen) => {
+                found.push(looked - start, seen);
+                let is_late = deadline.is_some_and(|deadline| looked >= deadline);
+                if is_asked { Some(End::Asked) } else { is_late.then_some(End::TimeIsUp) }
+            }
+        };
+        if let Some(end) = end {
+            found.end = end;
+            return Ok(found);
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod sample {
+    //! A made-up service for the tests of the rules and of the formats.
+
+    use super::*;
+    use crate::explain::Use;
+    use crate::explain::sample::explanation;
+
+    /// Of each look the MiB of blocks, of free pages, and of what was mapped past malloc.
+    pub fn watched(looks: &[(u64, u64, u64)]) -> Watched {
+        let seen = |&(blocks, pages, anonymous): &(u64, u64, u64)| {
+            explanation(&[
+                (Use::Blocks, blocks, Some(blocks * 1024)),
+                (Use::FreePages, pages, None),
+                (Use::Anonymous, anonymous, None),
+                (Use::Programs, 8, None),
+            ])
+        };
+        let mut found = Watched::new(seen(&looks[0]), Duration::from_secs(10));
+        for (index, look) in looks.iter().enumerate().skip(1) {
+            found.push(Duration::from_secs(10 * index as u64), seen(look));
+        }
+        let grown = looks[looks.len() - 1].0 - looks[0].0;
+        let row = &mut found.last.sizes[2];
+        row.blocks += grown * 1024;
+        row.in_use_bytes += grown << 20;
+        found
+    }
+
+    /// Grows by blocks of 1,024 bytes to the end, by free pages at first only.
+    pub fn leaking() -> Watched {
+        let pages = [4, 14, 20, 20, 20, 20, 20, 20];
+        let looks: Vec<(u64, u64, u64)> =
+            (0..32).map(|index| (70 + index, pages[(index as usize).min(7)], 24)).collect();
+        watched(&looks)
+    }
+
+    pub fn at_rest() -> Watched {
+        watched(&[(70, 20, 24); 12])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_looked_at_until_the_time_is_up() {
+        let mut supervisor = Supervisor::new().unwrap();
+        let plan = Plan {
+            pid: std::process::id() as i32,
+            every: Duration::from_millis(1),
+            duration: Some(Duration::from_millis(100)),
+        };
+        let mut looks = 0;
+        let found = watch(&plan, &mut supervisor, |_| looks += 1).unwrap();
+        assert_eq!(found.end, End::TimeIsUp);
+        assert_eq!(found.moments.all.len(), looks + 1);
+        assert!(found.seconds() >= 0.1);
+    }
+
+    #[test]
+    fn nobody_is_watched_who_is_not_there() {
+        let mut supervisor = Supervisor::new().unwrap();
+        let plan = Plan { pid: i32::MAX, every: Duration::from_secs(1), duration: None };
+        let error = watch(&plan, &mut supervisor, |_| ()).err().unwrap();
+        assert!(error.to_string().contains("there is no such process"), "{error}");
+    }
+}

@@ -1,0 +1,115 @@
+//! `primalloc watch`, on processes that grow by known blocks, or not at all.
+
+mod support;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+use support::explained::*;
+use support::*;
+
+fn growing(name: &str, steps: &str, preload: Option<&str>) -> Running {
+    let program = compile("growing.c", name, &["-O1", "-fno-builtin"]);
+    let mut command = Command::new(program);
+    command.arg(steps).envs(preload.map(|library| ("LD_PRELOAD", library)));
+    Running::started(&mut command)
+}
+
+fn watch(process: &Running, words: &[&str]) -> assert_cmd::assert::Assert {
+    tool().arg("watch").args(words).arg(process.0.id().to_string()).assert()
+}
+
+#[test]
+fn what_grows_is_told_with_its_size() {
+    let Some(library) = preloaded() else { return };
+    let process = growing("growing", "10000", Some(&library));
+    let page = FILES.join("watched.html");
+    let words = ["--every", "20ms", "--duration", "2s", "--json", "--html", page.to_str().unwrap()];
+    let told = watch(&process, &words).success().stderr("");
+    let found: Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    assert_eq!(found["end"]["because"], "time_is_up");
+    let trends = found["trends"].as_array().unwrap();
+    let blocks = trends.iter().find(|trend| trend["use"] == "blocks").unwrap();
+    assert_eq!(blocks["has_grown"], true, "{blocks}");
+    assert_eq!(found["sizes"][0]["block_bytes"], 1024);
+    let looks = found["moments"].as_array().unwrap();
+    assert!(looks.len() > 8, "{} looks", looks.len());
+    looks.iter().for_each(assert_adds_up);
+    assert_eq!(found["first"]["pid"], found["last"]["pid"]);
+    let conclusions = found["conclusions"].to_string();
+    assert!(conclusions.contains("not freed, most of 1,024 bytes"), "{conclusions}");
+    assert!(conclusions.contains("primalloc profile -- growing ..."), "{conclusions}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("Blocks in use by size") && page.contains("<polygon"));
+}
+
+#[test]
+fn who_does_nothing_has_not_grown() {
+    let Some(library) = preloaded() else { return };
+    let process = growing("resting", "0", Some(&library));
+    watch(&process, &["--every", "10ms", "--duration", "200ms"]).success().stderr("").stdout(
+        contains("resident, as ")
+            .and(contains("COURSE"))
+            .and(contains("It has not grown in"))
+            .and(contains("BLOCKS FIRST").not()),
+    );
+}
+
+#[test]
+fn of_others_the_kernel_tells_what_grows() {
+    let process = growing("growing-libc", "10000", None);
+    watch(&process, &["--every", "20ms", "--duration", "1s"])
+        .success()
+        .stdout(contains("not on primalloc").and(contains("primalloc run -- growing-libc ...")));
+}
+
+/// The tool, once it has looked and waits.
+fn watching(process: &Running, words: &[&str]) -> Child {
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("primalloc"));
+    tool.arg("watch").args(words).arg(process.0.id().to_string());
+    let tool = tool.stdout(Stdio::piped()).spawn().unwrap();
+    let waits = || procfs::process::Process::new(tool.id() as i32)?.status();
+    while waits().unwrap().voluntary_ctxt_switches < Some(10) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    tool
+}
+
+#[test]
+fn it_ends_with_the_process() {
+    let mut process = growing("ending", "0", None);
+    let tool = watching(&process, &["--json"]);
+    drop(process.0.stdin.take());
+    let output = tool.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["end"]["because"], "process_ended");
+}
+
+/// By a signal that is not ignored in the background of a script, as Ctrl-C's is.
+#[test]
+fn a_request_ends_it_with_the_report() {
+    let process = growing("interrupted", "0", None);
+    let tool = watching(&process, &[]);
+    kill(Pid::from_raw(tool.id() as i32), Signal::SIGTERM).unwrap();
+    let output = tool.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("It has not grown in"));
+}
+
+#[test]
+fn what_cannot_be_watched_is_named() {
+    let refused = |words: &[&str]| tool().arg("watch").args(words).assert().code(125).stdout("");
+    refused(&["2147483647"]).stderr("primalloc: 2147483647: there is no such process\n");
+    refused(&["0"]).stderr(contains("invalid value '0' for '<PID>'"));
+    refused(&["service"]).stderr(contains("invalid value 'service' for '<PID>'"));
+    refused(&["--every", "0s", "1"]).stderr(contains("a time from 1ms to 168 hours is needed"));
+    refused(&["--every", "5", "1"]).stderr(contains("a unit is missing: 5ms, 5s"));
+    refused(&["--html", "/no/such/page", "1"]).stderr(contains("/no/such/page: cannot be written"));
+    refused(&[]).stderr(contains("<PID>"));
+}
