@@ -97,6 +97,20 @@ fn parse(received: &[u8]) -> Option<Answer> {
     }
 }
 
+/// What a library's file says of its version: the line that it answers with, but for the number.
+pub fn version_in(file: &[u8]) -> Option<String> {
+    let (begin, end) = (&b"primalloc "[..], &b" %u\n"[..]);
+    let found = file.windows(begin.len()).enumerate().filter(|&(_, bytes)| bytes == begin);
+    let mut versions = found.filter_map(|(at, _)| {
+        let rest = &file[at + begin.len()..];
+        let is_of_it = |byte: &u8| byte.is_ascii_alphanumeric() || b".-+".contains(byte);
+        let (version, rest) = rest.split_at(rest.iter().take_while(|byte| is_of_it(byte)).count());
+        let is_one = !version.is_empty() && rest.starts_with(end);
+        is_one.then(|| String::from_utf8_lossy(version).into_owned())
+    });
+    versions.next()
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread::sleep;
@@ -112,6 +126,14 @@ mod tests {
         assert_eq!(parse(b"primalloc 0.1.0\n"), None);
         assert_eq!(parse(b"other 0.1.0 42\n"), None);
         assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn the_version_stands_in_the_file() {
+        let file = b"primalloc serves\0primalloc 0.1.0 in\0primalloc 1.2.3-rc1 %u\n\0";
+        assert_eq!(version_in(file).as_deref(), Some("1.2.3-rc1"));
+        assert_eq!(version_in(b"primalloc  %u\n, primalloc 0.1.0 %u"), None);
+        assert_eq!(version_in(b"primal"), None);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -10,12 +13,14 @@ use procfs::ProcError;
 use procfs::process::{MMapPath, Process, all_processes};
 use serde::Serialize;
 
-use crate::allocators;
+use crate::handshake;
 use crate::program::Image;
 
 /// What the library names its anonymous memory, where the kernel lets it.
 const ANONYMOUS_NAME: &str = "anon:primalloc";
 const DELETED: &str = " (deleted)";
+/// What no library is larger than.
+const LIBRARY_SIZE_MAX: u64 = 64 << 20;
 /// The entry of the auxiliary vector that is 1 in secure mode.
 const AT_SECURE: u64 = 23;
 
@@ -53,7 +58,7 @@ pub enum LibraryState {
 /// Every process that runs on primalloc and can be looked at.
 pub fn list() -> Result<Listing> {
     let mut listing = Listing { processes: Vec::new(), unreadable: 0 };
-    let mut versions = HashMap::new();
+    let mut versions = Versions::default();
     let mut programs = HashMap::new();
     for process in all_processes().context("/proc cannot be read")?.flatten() {
         let mapped = mapped_primalloc(&process).map(|mapped| {
@@ -104,24 +109,17 @@ pub fn is_library(path: &Path) -> bool {
     name.starts_with("libprimalloc") && name.contains(".so")
 }
 
-fn describe(
-    process: &Process,
-    mapped: Mapped,
-    versions: &mut HashMap<PathBuf, Option<String>>,
-) -> Option<RunningProcess> {
+fn describe(process: &Process, mapped: Mapped, versions: &mut Versions) -> Option<RunningProcess> {
     let status = process.status().ok()?;
     let (library, library_state) = match mapped {
         Mapped::Linked => (None, LibraryState::Static),
         Mapped::Library(path) => {
-            let (path, state) = state_of(&path);
+            let (path, state) = state_of(process, &path);
             (Some(path), state)
         }
     };
     let version = match (&library, library_state) {
-        (Some(path), LibraryState::Current) => versions
-            .entry(path.clone())
-            .or_insert_with(|| allocators::probe(path).ok().and_then(|answer| answer.version))
-            .clone(),
+        (Some(path), LibraryState::Current) => versions.of(&seen_by(process, path)),
         _ => None,
     };
     Some(RunningProcess {
@@ -136,12 +134,38 @@ fn describe(
 }
 
 /// The kernel marks the path of a file that has lost its name.
-fn state_of(path: &Path) -> (PathBuf, LibraryState) {
+fn state_of(process: &Process, path: &Path) -> (PathBuf, LibraryState) {
     let text = path.to_string_lossy();
     match text.strip_suffix(DELETED).map(PathBuf::from) {
         None => (path.to_owned(), LibraryState::Current),
-        Some(path) if path.exists() => (path, LibraryState::Replaced),
+        Some(path) if seen_by(process, &path).exists() => (path, LibraryState::Replaced),
         Some(path) => (path, LibraryState::Deleted),
+    }
+}
+
+/// Where the file lies that the process knows by this path: it may be in a container.
+fn seen_by(process: &Process, path: &Path) -> PathBuf {
+    let root = format!("/proc/{}/root", process.pid());
+    Path::new(&root).join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// What libraries' files tell of their versions, by device and inode.
+///
+/// The files are read and not run: whoever owns a process may have given any file such a name.
+#[derive(Default)]
+struct Versions(HashMap<(u64, u64), Option<String>>);
+
+impl Versions {
+    fn of(&mut self, path: &Path) -> Option<String> {
+        // By now it may be a pipe, at which one would wait.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+        let facts = file.metadata().ok().filter(|facts| facts.is_file())?;
+        let read = || {
+            let mut bytes = Vec::new();
+            file.take(LIBRARY_SIZE_MAX).read_to_end(&mut bytes).ok()?;
+            handshake::version_in(&bytes)
+        };
+        self.0.entry((facts.dev(), facts.ino())).or_insert_with(read).clone()
     }
 }
 

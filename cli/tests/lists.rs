@@ -103,6 +103,22 @@ fn processes_are_listed_with_the_state_of_their_library() {
     );
 }
 
+/// Anyone's process may have mapped anything under such a name, and root looks at it.
+#[test]
+fn what_a_process_has_mapped_is_read_and_not_run() {
+    let path = FILES.join("libprimalloc.so.7");
+    fs::write(&path, "no library, but primalloc 7.7.7 %u\n says so").unwrap();
+    let file = fs::File::open(&path).unwrap();
+    // SAFETY: nobody writes to the file while this test has it mapped.
+    let mapped = unsafe { memmap2::Mmap::map(&file) }.unwrap();
+    let listing = json_of(&["ps", "--json"]);
+    let processes = listing["processes"].as_array().unwrap();
+    let own = processes.iter().find(|process| process["pid"] == std::process::id()).unwrap();
+    assert_eq!(own["version"], "7.7.7");
+    assert_eq!(own["library"].as_str(), path.to_str());
+    drop(mapped);
+}
+
 #[test]
 fn other_processes_are_not_listed() {
     let sleeper = sleeper_on(&SILENT_LIBRARY);
