@@ -154,6 +154,7 @@ fn of_a_process_on_another_malloc_a_core_tells_less() {
     let found = explained(&core);
     assert_adds_up(&found);
     assert_eq!(found["is_ours"], false);
+    assert_near("brk", part(&found, "brk").0, 40 * MIB, 10 * MIB);
     assert_near("stacks", part(&found, "stacks").0, 3 * MIB, MIB);
     assert_near("shared", part(&found, "shared").0, 12 * MIB, MIB);
     explain(&core).success().stdout(contains("It does not run on primalloc"));

@@ -69,7 +69,7 @@ fn what_is_disguised_is_told_for_what_it_is() {
     assert_eq!(part(&found, "large_blocks").1, Some(21));
     assert_near("large blocks", part(&found, "large_blocks").0, 20 * (MIB - 4096), MIB);
     assert_near("heaps", part(&found, "heaps").0, 8 * MIB, MIB);
-    assert_near("anonymous", part(&found, "anonymous").0, 24 * MIB, MIB);
+    assert_near("anonymous", part(&found, "anonymous").0, (24 + 6) * MIB, MIB);
     assert_near("stacks", part(&found, "stacks").0, 4096, MIB);
     assert_near("programs", part(&found, "programs").0, MIB, 2 * MIB);
 }

@@ -211,6 +211,10 @@ impl Memory for CoreFile {
     fn resident_bytes(&self, start: u64, end: u64, _may_share: bool) -> io::Result<u64> {
         Ok(self.pages.bytes(start, end))
     }
+
+    fn page_size(&self) -> u64 {
+        self.page_size as u64
+    }
 }
 
 fn is_not_held(address: u64) -> io::Error {
@@ -433,7 +437,7 @@ mod tests {
         assert_eq!((found.pid, found.program.as_str(), found.threads), (Some(4711), "served", 2));
         assert!(!found.is_ours && found.is_core());
         let pages = |used_for| found.bytes(used_for) as usize / PAGE;
-        assert_eq!((pages(Use::Programs), pages(Use::Anonymous)), (3, 3));
+        assert_eq!((pages(Use::Programs), pages(Use::Brk), pages(Use::Anonymous)), (3, 3, 0));
         assert_eq!((pages(Use::Stacks), pages(Use::Shared), pages(Use::Files)), (3, 4, 0));
         assert_eq!(found.resident_bytes as usize, 13 * PAGE);
     }

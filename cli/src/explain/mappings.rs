@@ -1,11 +1,11 @@
 //! What the kernel says of a process's memory, by mapping.
 
-use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
+use super::image::Images;
 use super::memory::Memory;
 use crate::processes::is_library;
 
@@ -13,6 +13,8 @@ use crate::processes::is_library;
 const STACK_MAX: u64 = 256 << 20;
 const UNGUARDED_STACK_MAX: u64 = 16 << 20;
 const GUARD_MAX: u64 = 1 << 20;
+/// So far behind a program's variables the kernel places the program break at most.
+const BREAK_DISTANCE_MAX: u64 = 1 << 30;
 
 /// What the kernel knows a mapping as.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,9 +49,17 @@ pub struct Mappings {
 }
 
 impl Mappings {
-    pub fn new(maps: &[MemoryMap], stack_pointers: &[u64]) -> Mappings {
+    pub fn new(
+        mut maps: Vec<MemoryMap>,
+        stack_pointers: &[u64],
+        memory: Option<&dyn Memory>,
+    ) -> Mappings {
+        let images = Images::find(&maps, memory);
+        if let Some(memory) = memory {
+            images.cut(&mut maps, memory);
+        }
         Mappings {
-            mappings: described(maps, stack_pointers),
+            mappings: described(&maps, &images, stack_pointers),
             has_library: maps.iter().filter_map(path_of).any(|path| is_library(path)),
         }
     }
@@ -70,6 +80,26 @@ impl Mappings {
             }
         }
         Ok(taken)
+    }
+
+    /// A core does not tell which memory the program break has: what lies next behind the variables
+    /// of the program, which is the lowest that is loaded.
+    pub fn find_break(&mut self) {
+        let is_beginning = |mapping: &Mapping| mapping.is_beginning;
+        let Some(first) = self.mappings.iter().position(is_beginning) else { return };
+        let (program, behind) = self.mappings.split_at_mut(first + 1);
+        let is_program = |m: &&Mapping| m.ground == Ground::Program && !m.is_beginning;
+        let parts = behind.iter().take_while(is_program).count();
+        let (parts, behind) = behind.split_at_mut(parts);
+        let mut end = parts.last().map_or(program[first].end, |last| last.end);
+        let mut distance = BREAK_DISTANCE_MAX;
+        for mapping in behind {
+            if mapping.ground != Ground::Anonymous || mapping.start - end > distance {
+                break;
+            }
+            mapping.ground = Ground::Break;
+            (end, distance) = (mapping.end, 0);
+        }
     }
 
     /// Resident bytes of one kind that are not the heap's.
@@ -104,53 +134,53 @@ impl Mappings {
     }
 }
 
-fn path_of(map: &MemoryMap) -> Option<&PathBuf> {
+/// What the kernel counts of it under this name.
+pub fn kernels(map: &MemoryMap, name: &str) -> u64 {
+    map.extension.map.get(name).copied().unwrap_or(0)
+}
+
+pub fn path_of(map: &MemoryMap) -> Option<&PathBuf> {
     match &map.pathname {
         MMapPath::Path(path) => Some(path),
         _ => None,
     }
 }
 
-fn described(maps: &[MemoryMap], stack_pointers: &[u64]) -> Vec<Mapping> {
-    let is_code = |map: &&MemoryMap| map.perms.contains(MMPermissions::EXECUTE);
-    let images: HashSet<&PathBuf> = maps.iter().filter(is_code).filter_map(path_of).collect();
+fn described(maps: &[MemoryMap], images: &Images, stack_pointers: &[u64]) -> Vec<Mapping> {
     let mut described: Vec<Mapping> = Vec::with_capacity(maps.len());
     for (index, map) in maps.iter().enumerate() {
         let before = index.checked_sub(1).map(|index| (&maps[index], &described[index]));
         let follows = before.filter(|(before, _)| before.address.1 == map.address.0);
-        let is_image = path_of(map).is_some_and(|path| images.contains(path));
         let is_shared = map.perms.contains(MMPermissions::SHARED);
+        // What a program's variables have no room for in its file.
+        let is_variables = || match images.end_for(map.address.0) {
+            Some(end) => map.address.0 < end,
+            None => is_writable(map) && follows.is_some_and(|(_, m)| m.ground == Ground::Program),
+        };
         let ground = match &map.pathname {
             MMapPath::Path(path) if is_shared && is_shared_memory(path) => Ground::Shared,
-            MMapPath::Path(_) if is_image => Ground::Program,
+            MMapPath::Path(path) if images.are_of(path) => Ground::Program,
             MMapPath::Path(_) => Ground::File,
-            MMapPath::Heap => Ground::Break,
             MMapPath::Stack | MMapPath::TStack(_) => Ground::Stack,
             MMapPath::Vdso | MMapPath::Vvar | MMapPath::Vsyscall => Ground::Program,
             MMapPath::Vsys(_) => Ground::Shared,
+            _ if is_shared => Ground::Shared,
+            MMapPath::Anonymous | MMapPath::Heap if is_variables() => Ground::Program,
+            MMapPath::Heap => Ground::Break,
             MMapPath::Anonymous | MMapPath::Rollup | MMapPath::Other(_) => {
-                // What a program's variables have no room for in its file.
-                let is_variables = follows.is_some_and(|(_, mapping)| {
-                    mapping.ground == Ground::Program
-                        && map.pathname == MMapPath::Anonymous
-                        && map.perms.contains(MMPermissions::WRITE)
-                });
-                let is_stack = || is_stack(map, follows.map(|(map, _)| map), stack_pointers);
-                match () {
-                    () if is_shared => Ground::Shared,
-                    () if is_variables => Ground::Program,
-                    () if is_stack() => Ground::Stack,
-                    () => Ground::Anonymous,
+                match is_stack(map, follows.map(|(map, _)| map), stack_pointers) {
+                    true => Ground::Stack,
+                    false => Ground::Anonymous,
                 }
             }
         };
         let shared = ["Shared_Clean", "Shared_Dirty", "Shared_Hugetlb"];
-        let kernel = |name: &str| map.extension.map.get(name).copied().unwrap_or(0);
+        let kernel = |name: &str| kernels(map, name);
         described.push(Mapping {
             start: map.address.0,
             end: map.address.1,
             name: path_of(map).map_or_else(String::new, |path| path.display().to_string()),
-            is_beginning: is_image && is_loaded(&maps[index..]),
+            is_beginning: images.begin_at(map.address.0),
             ground,
             resident_bytes: kernel("Rss") + kernel("Private_Hugetlb") + kernel("Shared_Hugetlb"),
             heap_bytes: 0,
@@ -162,16 +192,6 @@ fn described(maps: &[MemoryMap], stack_pointers: &[u64]) -> Vec<Mapping> {
     described
 }
 
-/// Whether the first one is the beginning of a file with code behind it: one that is mapped to be
-/// read, as for the names in backtraces, has none.
-fn is_loaded(maps: &[MemoryMap]) -> bool {
-    let begins = |map: &MemoryMap| map.offset == 0;
-    let Some((first, behind)) = maps.split_first() else { return false };
-    let behind = behind.iter().filter(|map| map.pathname == first.pathname);
-    let mut whole = std::iter::once(first).chain(behind.take_while(|map| !begins(map)));
-    begins(first) && whole.any(|map| map.perms.contains(MMPermissions::EXECUTE))
-}
-
 /// Whether a mapping of this name can be of memory that processes share.
 pub fn is_shared_memory(path: &Path) -> bool {
     let names = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
@@ -179,12 +199,15 @@ pub fn is_shared_memory(path: &Path) -> bool {
     names.iter().any(|name| path.starts_with(name))
 }
 
+fn is_writable(map: &MemoryMap) -> bool {
+    map.perms.contains(MMPermissions::READ | MMPermissions::WRITE)
+}
+
 /// It lies right above a guard; or a thread waits on it, and it is not a mapping in which runtimes
 /// place stacks among other things, as Go's does.
 fn is_stack(map: &MemoryMap, below: Option<&MemoryMap>, stack_pointers: &[u64]) -> bool {
     let (start, end) = map.address;
-    let is_writable = map.perms.contains(MMPermissions::READ | MMPermissions::WRITE);
-    if !is_writable || end - start > STACK_MAX {
+    if !is_writable(map) || end - start > STACK_MAX {
         return false;
     }
     let holds = |pointer: &u64| (start..end).contains(pointer);

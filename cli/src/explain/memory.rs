@@ -11,6 +11,8 @@ pub trait Memory {
     /// Where pages are shared, as with a fork's child, those of zeros are not told apart.
     fn resident_bytes(&self, start: u64, end: u64, may_share: bool) -> io::Result<u64>;
 
+    fn page_size(&self) -> u64;
+
     fn read_vec(&self, address: u64, size: usize) -> io::Result<Vec<u8>> {
         let mut buffer = vec![0; size];
         self.read(address, &mut buffer)?;

@@ -9,6 +9,7 @@
 //!   note.rs        where primalloc's books are in it
 //!   books.rs       what these say: blocks in use, cached, free, by size
 //!   mappings.rs    what the kernel says of the rest
+//!   image.rs       where programs and libraries end, and their notes are
 //!   advice.rs      what was found, in plain words
 
 mod advice;
@@ -16,6 +17,7 @@ mod books;
 mod core_file;
 mod core_notes;
 mod core_pages;
+mod image;
 mod mappings;
 mod memory;
 mod note;
@@ -144,7 +146,11 @@ pub fn explain(asked: &Asked) -> Result<Explanation> {
         Asked::Process(pid) => process::subject(*pid)?,
         Asked::Core(path) => core_file::subject(path)?,
     };
-    let mut mappings = Mappings::new(&subject.maps, &subject.stack_pointers);
+    let memory = subject.memory.as_deref().ok();
+    let mut mappings = Mappings::new(subject.maps, &subject.stack_pointers, memory);
+    if let Asked::Core(_) = asked {
+        mappings.find_break();
+    }
     let mut books = Books::default();
     let unread = match &subject.memory {
         Ok(memory) => look_into(&**memory, &mut mappings, &mut books).err(),

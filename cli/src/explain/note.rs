@@ -6,11 +6,8 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use object::Endianness;
-use object::elf::{ELFMAG, FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
-use object::pod;
-use object::read::elf::{FileHeader, ProgramHeader};
 
+use super::image::Image;
 use super::mappings::Mappings;
 use super::memory::Memory;
 use crate::processes::is_library;
@@ -23,8 +20,7 @@ const HEADER_SIZE: usize = 12;
 const ADDRESSES: usize = 5;
 const WORDS: usize = ADDRESSES + 1;
 const HALVES: usize = 28;
-/// Program headers of one file, and bytes of its notes: none has as many.
-const HEADERS_MAX: usize = 1000;
+/// Bytes of one file's notes: none has as many.
 const NOTES_SIZE_MAX: u64 = 64 << 10;
 /// Of a heap: slices of a chunk, size classes, bytes of what there are many of.
 const SLICES_SHIFT_MAX: u64 = 20;
@@ -178,29 +174,9 @@ impl Note {
 
 /// The note of the ELF file whose first page is mapped at `start`, if it has one.
 fn find(memory: &dyn Memory, start: u64) -> io::Result<Option<Result<Note>>> {
-    let bytes = memory.read_vec(start, size_of::<FileHeader64<Endianness>>())?;
-    if !bytes.starts_with(&ELFMAG) {
-        return Ok(None);
-    }
-    let Ok((header, _)) = pod::from_bytes::<FileHeader64<Endianness>>(&bytes) else {
-        return Ok(None);
-    };
-    let Ok(endian) = header.endian() else { return Ok(None) };
-    let count = usize::from(header.e_phnum(endian)).min(HEADERS_MAX);
-    let table = memory.read_vec(
-        start + header.e_phoff(endian),
-        count * size_of::<ProgramHeader64<Endianness>>(),
-    )?;
-    let Ok((headers, _)) = pod::slice_from_bytes::<ProgramHeader64<Endianness>>(&table, count)
-    else {
-        return Ok(None);
-    };
-    let first = headers.iter().find(|segment| segment.p_type(endian) == PT_LOAD);
-    let bias = start.wrapping_sub(first.map_or(0, |segment| segment.p_vaddr(endian)));
-    for segment in headers.iter().filter(|segment| segment.p_type(endian) == PT_NOTE) {
-        let address = bias.wrapping_add(segment.p_vaddr(endian));
-        let notes =
-            memory.read_vec(address, segment.p_memsz(endian).min(NOTES_SIZE_MAX) as usize)?;
+    let Some(image) = Image::at(memory, start)? else { return Ok(None) };
+    for (address, size) in image.notes() {
+        let notes = memory.read_vec(address, size.min(NOTES_SIZE_MAX) as usize)?;
         if let Some((offset, kind, description)) = ours(&notes) {
             return Ok(Some(Note::parse(address + offset as u64, kind, description)));
         }

@@ -137,4 +137,8 @@ impl Memory for ProcessMemory {
         })?;
         Ok(bytes)
     }
+
+    fn page_size(&self) -> u64 {
+        self.page_size
+    }
 }

@@ -88,6 +88,7 @@ pub fn assert_holds_what_it_holds(found: &Value) {
     // A slice of it may serve as a slab again.
     assert_near("free pages", part(found, "free_pages").0, 15 * MIB, 3 * MIB);
     assert_near("anonymous", part(found, "anonymous").0, 24 * MIB, MIB);
+    assert_near("brk", part(found, "brk").0, 5 * MIB, MIB);
     assert_near("shared", part(found, "shared").0, 12 * MIB, MIB);
     assert_near("stacks", part(found, "stacks").0, 3 * MIB, MIB);
     assert_eq!(part(found, "stacks").1, Some(4));
