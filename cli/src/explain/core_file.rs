@@ -5,38 +5,29 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
-use object::elf::{self, ET_CORE, FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
+use anyhow::{Context, Result, bail};
+use object::Endianness;
+use object::elf::{self, FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
-use object::{Endianness, FileKind};
 use procfs::process::{MMPermissions, MMapExtension, MMapPath, MemoryMap};
 
+use super::core_kind::{check_kind, is_damaged, open_file};
 use super::core_notes::{CoreNotes, MappedFile};
 use super::core_pages::{CorePages, Extent, PAGE_SIZE_MAX};
 use super::mappings::is_shared_memory;
 use super::memory::Memory;
 use super::{Source, Subject};
-use crate::output::shell_word;
 
 /// Of a thread's notes so many kilobytes are none too many, and there may be ten thousand threads.
 const NOTES_SIZE_MAX: u64 = 1 << 30;
 /// Addresses from here on are the kernel's, also that of a page of code in every process.
 const KERNEL: u64 = 1 << 63;
 const PAGE_SIZE_MIN: usize = 4096;
-/// What packed files begin with, and which program made them.
-const PACKERS: [(&[u8], &str); 5] = [
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\x04\x22\x4d\x18", "lz4"),
-    (b"\x1f\x8b", "gzip"),
-    (b"\xfd7zXZ\0", "xz"),
-    (b"BZh", "bzip2"),
-];
-
 pub fn subject(path: &Path) -> Result<Subject> {
     let core = CoreFile::open(path).with_context(|| path.display().to_string())?;
     Ok(Subject {
@@ -219,57 +210,6 @@ impl Memory for CoreFile {
 
 fn is_not_held(address: u64) -> io::Error {
     io::Error::other(format!("{address:#x} is not in the core"))
-}
-
-fn open_file(path: &Path) -> Result<File> {
-    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => {
-            anyhow!("there is no such file; a process is named by its number: pidof tells it")
-        }
-        _ => anyhow!(error).context("cannot be read"),
-    })?;
-    if metadata.is_dir() {
-        bail!("is a directory, not a core file");
-    }
-    if !metadata.is_file() {
-        bail!("is no plain file, as a core must be: what is needed of it lies here and there");
-    }
-    File::open(path).context("cannot be read")
-}
-
-/// Says what a file is that is no core which can be read here.
-fn check_kind(file: &File, path: &Path) -> Result<()> {
-    let mut beginning = [0; 8];
-    let size = file.read_at(&mut beginning, 0).context("cannot be read")?;
-    if size == 0 {
-        bail!("is empty: there may have been no room for a core, or a limit, as by ulimit -c");
-    }
-    let packer = PACKERS.iter().find(|(magic, _)| beginning[..size].starts_with(magic));
-    if let Some((_, packer)) = packer {
-        let name = shell_word(path.as_os_str());
-        let is_systemds = path.parent().is_some_and(|parent| parent.ends_with("systemd/coredump"));
-        let other = if is_systemds { ", or: coredumpctl dump -o core" } else { "" };
-        bail!("is packed; unpack it first: {packer} -dc {name} > core{other}");
-    }
-    let data = ReadCache::new(file);
-    match FileKind::parse(&data) {
-        Ok(FileKind::Elf64) => {}
-        Ok(FileKind::Elf32) => bail!("is a 32-bit ELF file; a core of a 64-bit process is needed"),
-        _ => bail!("is no core file: it is not in ELF format"),
-    }
-    let header = FileHeader64::<Endianness>::parse(&data).map_err(is_damaged)?;
-    let endian = header.endian().map_err(is_damaged)?;
-    if endian != Endianness::default() {
-        bail!("is of a machine with another order of bytes");
-    }
-    if header.e_type(endian) != ET_CORE {
-        bail!("is a program or a library, not the core file of a process");
-    }
-    Ok(())
-}
-
-fn is_damaged(error: object::Error) -> anyhow::Error {
-    anyhow!("is cut off or damaged: {error}")
 }
 
 fn parse<'data>(data: impl ReadRef<'data>) -> Result<(Vec<Segment>, CoreNotes)> {

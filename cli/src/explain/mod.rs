@@ -5,7 +5,8 @@
 //!
 //!   memory.rs      memory, wherever it is read from:
 //!   process.rs     from a running process,
-//!   core_file.rs   or from a core; core_notes.rs is what that says, core_pages.rs what it holds
+//!   core_file.rs   or from a core, if the file is one (core_kind.rs); core_notes.rs is what that
+//!                  says, core_pages.rs what it holds
 //!   note.rs        where primalloc's books are in it
 //!   books.rs       what these say: blocks in use, cached, free, by size
 //!   mappings.rs    what the kernel says of the rest
@@ -15,6 +16,7 @@
 mod advice;
 mod books;
 mod core_file;
+mod core_kind;
 mod core_notes;
 mod core_pages;
 mod image;
