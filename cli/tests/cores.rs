@@ -137,14 +137,32 @@ fn the_library_must_still_be_the_one_that_was_mapped() {
     let Some((_, core)) = crashed("replaced-later", &copy, &cores) else { return };
     assert_eq!(explained(&core)["unread"], Value::Null);
     fs::remove_file(&copy).unwrap();
-    let says = format!("the core leaves {} out, and that cannot be read: No such", copy.display());
-    assert!(explained(&core)["unread"].as_str().unwrap().contains(&says));
+    let says = format!("the core leaves {0} out, and {0} cannot be read: No such", copy.display());
+    let found = explained(&core);
+    let why = found["unread"].as_str().unwrap();
+    assert!(why.contains(&says), "{why}, not {says}");
     fs::copy(&*FAKE_LIBRARY, &copy).unwrap();
     let found = explained(&core);
     let why = found["unread"].as_str().unwrap();
-    assert!(why.contains("out, and that is another file by now"), "{why}");
+    assert!(why.contains("is another file by now; --sysroot tells"), "{why}");
     assert_eq!(found["is_ours"], true);
     assert_adds_up(&found);
+
+    let found_in = |sysroot: &Path| {
+        let mut tool = tool();
+        let output = tool.args(["explain", "--json", "--sysroot"]).arg(sysroot).arg(&core).assert();
+        serde_json::from_slice::<Value>(&output.get_output().stdout).unwrap()
+    };
+    let sysroot = FILES.join("sysroot");
+    let place = sysroot.join(copy.strip_prefix("/").unwrap());
+    fs::create_dir_all(place.parent().unwrap()).unwrap();
+    fs::copy(&library, &place).unwrap();
+    for sysroot in [place.parent().unwrap(), &sysroot] {
+        assert_holds_what_it_holds(&found_in(sysroot));
+    }
+    fs::copy(&*FAKE_LIBRARY, &place).unwrap();
+    let why = format!("{} is another file by now, {} is", place.display(), copy.display());
+    assert!(found_in(&sysroot)["unread"].as_str().unwrap().contains(&why));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use object::Endianness;
@@ -28,8 +28,9 @@ const NOTES_SIZE_MAX: u64 = 1 << 30;
 /// Addresses from here on are the kernel's, also that of a page of code in every process.
 const KERNEL: u64 = 1 << 63;
 const PAGE_SIZE_MIN: usize = 4096;
-pub fn subject(path: &Path) -> Result<Subject> {
-    let core = CoreFile::open(path).with_context(|| path.display().to_string())?;
+
+pub fn subject(path: &Path, sysroot: Option<&Path>) -> Result<Subject> {
+    let core = CoreFile::open(path, sysroot).with_context(|| path.display().to_string())?;
     Ok(Subject {
         source: Source::Core {
             file: path.display().to_string(),
@@ -63,10 +64,11 @@ struct CoreFile {
     notes: CoreNotes,
     page_size: usize,
     pages: CorePages,
+    sysroot: Option<PathBuf>,
 }
 
 impl CoreFile {
-    fn open(path: &Path) -> Result<CoreFile> {
+    fn open(path: &Path, sysroot: Option<&Path>) -> Result<CoreFile> {
         let file = open_file(path)?;
         check_kind(&file, path)?;
         let (segments, notes) = parse(&ReadCache::new(&file))?;
@@ -81,7 +83,8 @@ impl CoreFile {
             size,
         });
         let pages = CorePages::find(&file, extents, page_size).context("cannot be read")?;
-        Ok(CoreFile { file, segments, notes, page_size, pages })
+        let sysroot = sysroot.map(Path::to_owned);
+        Ok(CoreFile { file, segments, notes, page_size, pages, sysroot })
     }
 
     /// What the kernel would have said of the running process, as far as the core tells: the
@@ -150,26 +153,45 @@ impl CoreFile {
         Ok(size)
     }
 
-    /// The file that was mapped, if it is still the same: it begins as it did; where the core does
-    /// not hold that, it is no younger than the core.
+    /// The file that was mapped, from the sysroot or where it was.
     fn open_mapped(&self, mapped: &MappedFile) -> io::Result<File> {
-        let path = mapped.path.display();
-        let told =
-            |why: String| io::Error::other(format!("the core leaves {path} out, and that {why}"));
+        let below = |directory: &PathBuf| {
+            let name = mapped.path.file_name().unwrap_or_default();
+            let path = mapped.path.strip_prefix("/").unwrap_or(&mapped.path);
+            [directory.join(path), directory.join(name)]
+        };
+        let in_sysroot = self.sysroot.iter().flat_map(below).filter(|path| path.exists());
+        let mut refusals = Vec::new();
+        for path in in_sysroot.chain([mapped.path.clone()]) {
+            match self.open_same(&path, mapped) {
+                Ok(file) => return Ok(file),
+                Err(error) => refusals.push(format!("{} {error}", path.display())),
+            }
+        }
+        let (path, refusals) = (mapped.path.display(), refusals.join(", "));
+        Err(io::Error::other(format!(
+            "the core leaves {path} out, and {refusals}; --sysroot tells where else it may be"
+        )))
+    }
+
+    /// The file, if it is the one that was mapped: it begins as that did; where the core does not
+    /// hold that, it is no younger than the core.
+    fn open_same(&self, path: &Path, mapped: &MappedFile) -> io::Result<File> {
         let open = || {
-            if !fs::metadata(&mapped.path)?.is_file() {
+            if !fs::metadata(path)?.is_file() {
                 return Err(io::Error::other("not a file"));
             }
-            File::open(&mapped.path)
+            File::open(path)
         };
-        let file = open().map_err(|error| told(format!("cannot be read: {error}")))?;
+        let told = |error| io::Error::other(format!("cannot be read: {error}"));
+        let file = open().map_err(told)?;
         let mut here = vec![0; self.page_size];
         let mut there = vec![0; self.page_size];
         let is_same = match self.beginning(mapped, &mut there) {
             true => file.read_exact_at(&mut here, 0).is_ok() && here == there,
             false => file.metadata()?.modified()? <= self.file.metadata()?.modified()?,
         };
-        is_same.then_some(file).ok_or_else(|| told("is another file by now".to_owned()))
+        is_same.then_some(file).ok_or_else(|| io::Error::other("is another file by now"))
     }
 
     /// Reads the first page of what the process had mapped of the file, if the core holds it.
@@ -209,7 +231,9 @@ impl Memory for CoreFile {
 }
 
 fn is_not_held(address: u64) -> io::Error {
-    io::Error::other(format!("{address:#x} is not in the core"))
+    io::Error::other(format!(
+        "{address:#x} is not in the core: coredump_filter may have left it out"
+    ))
 }
 
 fn parse<'data>(data: impl ReadRef<'data>) -> Result<(Vec<Segment>, CoreNotes)> {
@@ -338,7 +362,7 @@ mod tests {
         let file = File::from(memfd_create("core", MFdFlags::empty()).unwrap());
         file.write_all_at(bytes, 0).unwrap();
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        explain(&Asked::Core(path.into()))
+        explain(&Asked::Core(path.into()), None)
     }
 
     fn core() -> Vec<u8> {

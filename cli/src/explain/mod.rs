@@ -25,7 +25,7 @@ mod memory;
 mod note;
 mod process;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use procfs::process::MemoryMap;
@@ -143,10 +143,11 @@ impl Explanation {
     }
 }
 
-pub fn explain(asked: &Asked) -> Result<Explanation> {
+/// Files that a core's process had mapped are looked for in the `sysroot`, too.
+pub fn explain(asked: &Asked, sysroot: Option<&Path>) -> Result<Explanation> {
     let subject = match asked {
         Asked::Process(pid) => process::subject(*pid)?,
-        Asked::Core(path) => core_file::subject(path)?,
+        Asked::Core(path) => core_file::subject(path, sysroot)?,
     };
     let memory = subject.memory.as_deref().ok();
     let mut mappings = Mappings::new(subject.maps, &subject.stack_pointers, memory);

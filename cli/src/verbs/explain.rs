@@ -46,6 +46,10 @@ pub struct ExplainArguments {
     #[arg(long)]
     sizes: bool,
 
+    /// Look for the files that a core leaves out in this directory first: by name, or below it
+    #[arg(long, value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
+    sysroot: Option<PathBuf>,
+
     /// Write JSON, to standard output or to a file
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = STANDARD_OUTPUT)]
@@ -81,7 +85,7 @@ pub fn run(arguments: &ExplainArguments) -> Result<ExitCode> {
         Asked::Process(_) => &[],
     };
     check_files(arguments.files(), core)?;
-    let found = explain::explain(&arguments.asked)?;
+    let found = explain::explain(&arguments.asked, arguments.sysroot.as_deref())?;
     if !take_output(arguments.files()) {
         let width = width_of(std::io::stdout().is_terminal());
         print(&output::explain::text(&found, arguments.sizes, width))?;

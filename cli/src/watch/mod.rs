@@ -89,7 +89,7 @@ pub fn watch(
     let is_there = || begin_of(plan.pid) == begin;
     let start = Instant::now();
     let deadline = plan.duration.map(|duration| start + duration);
-    let mut found = Watched::new(explain(&asked)?, plan.every);
+    let mut found = Watched::new(explain(&asked, None)?, plan.every);
     let mut looked = start;
     loop {
         on_look(&found);
@@ -98,7 +98,7 @@ pub fn watch(
         let next = deadline.map_or(next, |deadline| next.min(deadline));
         let is_asked = supervisor.wait_for_request(|| Instant::now() >= next || !is_there())?;
         looked = Instant::now();
-        let end = match explain(&asked) {
+        let end = match explain(&asked, None) {
             _ if !is_there() => Some(End::ProcessEnded),
             Err(error) => Some(End::Unreadable { why: format!("{error:#}") }),
             Ok(seen) => {

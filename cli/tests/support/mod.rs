@@ -21,7 +21,7 @@ pub static FILES: LazyLock<PathBuf> = LazyLock::new(|| {
     let own_name = std::env::current_exe().unwrap();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(own_name.file_name().unwrap());
     fs::create_dir_all(&directory).unwrap();
-    directory
+    directory.canonicalize().unwrap() // as the kernel names it
 });
 
 pub static FAKE_LIBRARY: LazyLock<PathBuf> =
