@@ -59,6 +59,23 @@ fn without_huge_pages_it_is_the_same() {
 }
 
 #[test]
+fn free_pages_go_as_is_told() {
+    let Some(library) = preloaded() else { return };
+    let ready = |environment: &[(&str, &str)]| {
+        Running::ready(&program("explained-free", &["-ldl"]), environment)
+    };
+    let says = "With PRIMALLOC_TRIM_THRESHOLD=0 they go at once";
+    let remark = String::from_utf8_lossy(
+        &ready(&[("LD_PRELOAD", &library)]).explain(&[]).get_output().stdout,
+    )
+    .replace('\n', " ");
+    assert!(remark.contains(says), "{remark}");
+    let environment = [("LD_PRELOAD", library.as_str()), ("PRIMALLOC_TRIM_THRESHOLD", "0")];
+    let found = ready(&environment).explained();
+    assert!(part(&found, "free_pages").0 < MIB, "{found}");
+}
+
+#[test]
 fn what_is_disguised_is_told_for_what_it_is() {
     let Some(library) = preloaded() else { return };
     let flags = ["-O1", "-fno-builtin", "-pthread", "-ldl"];

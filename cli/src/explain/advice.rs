@@ -77,7 +77,7 @@ fn free_pages(found: &Explanation) -> Option<Remark> {
     let sentence = format!(
         "{size}, {share}, are free pages, at hand if the program wants them again: those that \
          nobody wanted for purge_delay go back, above 8 MiB, or 32 where one thread computes, also \
-         while the program sleeps. With PRIMALLOC_PURGE_DELAY=0 they go at once, for more page \
+         while the program sleeps. With PRIMALLOC_TRIM_THRESHOLD=0 they go at once, for more page \
          faults."
     );
     Some(Remark { bytes, sentence })
@@ -114,13 +114,14 @@ fn caches(found: &Explanation) -> Option<Remark> {
 
 fn anonymous(found: &Explanation) -> Option<Remark> {
     let (bytes, size, share) = worth_telling(found, Use::Anonymous)?;
-    let whose = match (&found.source, found.pid) {
-        (Source::Process, Some(pid)) => format!("--pid {pid}"),
-        _ => format!("-- {} ...", found.program),
+    // Of a running process it shows what is touched from then on.
+    let touches = match (&found.source, found.pid) {
+        (Source::Process, Some(pid)) => format!("more of it: primalloc faults --pid {pid}"),
+        _ => format!("it: primalloc faults -- {} ...", found.program),
     };
     let sentence = format!(
         "{size}, {share}, are anonymous memory that did not come from primalloc: the program or a \
-         library maps it by itself. Who touches it: primalloc faults {whose}"
+         library maps it by itself. Who touches {touches}"
     );
     found.knows_heap().then_some(Remark { bytes, sentence })
 }
@@ -171,7 +172,7 @@ mod tests {
     fn each_cause_has_its_remedy() {
         let alone = |used_for| advised(&[(used_for, 50, Some(3)), (Use::Programs, 50, None)]);
         assert!(alone(Use::LargeBlocks).contains("primalloc profile -- served"));
-        assert!(alone(Use::FreePages).contains("PRIMALLOC_PURGE_DELAY=0"));
+        assert!(alone(Use::FreePages).contains("PRIMALLOC_TRIM_THRESHOLD=0"));
         assert!(alone(Use::Caches).contains("at hand for 3 threads. PRIMALLOC_CACHE_THREAD"));
         assert!(alone(Use::Anonymous).contains("primalloc faults --pid 4711"));
         assert!(alone(Use::Stacks).contains("stacks of 12 threads"));

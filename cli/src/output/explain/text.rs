@@ -100,12 +100,12 @@ mod tests {
         32.0 MiB, 16 %, are free blocks, most of 1,024 bytes: they lie between blocks in
         use, and only allocations of their own size can have them until those are freed.
         24.0 MiB, 12 %, are anonymous memory that did not come from primalloc: the
-        program or a library maps it by itself. Who touches it: primalloc faults --pid
-        4711
+        program or a library maps it by itself. Who touches more of it: primalloc faults
+        --pid 4711
         20.0 MiB, 10 %, are free pages, at hand if the program wants them again: those
         that nobody wanted for purge_delay go back, above 8 MiB, or 32 where one thread
-        computes, also while the program sleeps. With PRIMALLOC_PURGE_DELAY=0 they go at
-        once, for more page faults.
+        computes, also while the program sleeps. With PRIMALLOC_TRIM_THRESHOLD=0 they go
+        at once, for more page faults.
         ");
     }
 
