@@ -26,17 +26,33 @@ pub fn take_output<'a>(files: impl IntoIterator<Item = &'a Option<PathBuf>>) -> 
 
 /// Text with colours, which are left out where no terminal is.
 pub fn print(text: &str) -> Result<()> {
-    printed(anstream::stdout(), text).context("standard output: cannot be written")
+    printed(anstream::stdout(), tamed(text)).context("standard output: cannot be written")
 }
 
 /// The same where standard output is a program's.
 pub fn print_beside(text: &str) -> Result<()> {
-    printed(anstream::stderr(), text).context("standard error: cannot be written")
+    printed(anstream::stderr(), tamed(text)).context("standard error: cannot be written")
 }
 
 /// A message of the tool. Where it cannot be written there is nobody to tell.
 pub fn tell(message: impl Display) {
-    let _ = printed(anstream::stderr(), format!("primalloc: {message}\n"));
+    let _ = printed(anstream::stderr(), tamed(&format!("primalloc: {message}\n")));
+}
+
+/// Other users choose the names of their programs, files and functions: what of a text would
+/// command the terminal is replaced, but for the colours that the tool itself sets.
+pub fn tamed(text: &str) -> String {
+    let is_colour = |rest: &str| {
+        let codes = rest.strip_prefix('[').unwrap_or_default();
+        codes.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
+    };
+    let tamed = text.char_indices().map(|(at, c)| match c {
+        '\n' | '\t' => c,
+        '\x1b' if is_colour(&text[at + 1..]) => c,
+        _ if c.is_control() => char::REPLACEMENT_CHARACTER,
+        _ => c,
+    });
+    tamed.collect()
 }
 
 /// What is for programs.
@@ -195,6 +211,15 @@ mod tests {
         assert!(!path.exists());
         fs::write(&path, "another's").unwrap();
         assert!(fail().is_err() && path.exists());
+    }
+
+    #[test]
+    fn names_do_not_command_the_terminal() {
+        let own = "\x1b[1;32mbest\x1b[0m\tis µ\n";
+        assert_eq!(tamed(own), own);
+        let title = "\x1b]0;title\x07 \x1b[2J\u{9b}3J\r\x7f \x1b[3";
+        let ends = "\u{fffd}]0;title\u{fffd} \u{fffd}[2J\u{fffd}3J\u{fffd}\u{fffd} \u{fffd}[3";
+        assert_eq!(tamed(title), ends);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, print, take_output, width_of, write,
+    STANDARD_OUTPUT, all_of, check_files, print, take_output, tamed, width_of, write,
 };
 use super::times::time;
 use crate::child::Supervisor;
@@ -71,7 +71,8 @@ pub fn run(arguments: &WatchArguments) -> Result<ExitCode> {
     let plan = Plan { pid: arguments.pid, every: arguments.every, duration: arguments.duration };
     // Shown on a terminal only.
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{wide_msg}")?);
-    let found = watch(&plan, &mut supervisor, |found| bar.set_message(output::progress(found)))?;
+    let show = |found: &_| bar.set_message(tamed(&output::progress(found)));
+    let found = watch(&plan, &mut supervisor, show)?;
     bar.finish_and_clear();
     if !take_output(arguments.files()) {
         let width = width_of(std::io::stdout().is_terminal());
