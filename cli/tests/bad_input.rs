@@ -132,13 +132,17 @@ fn profiles_without_samples_say_so() {
 #[test]
 fn a_full_disk_is_one_line() {
     let good = nothing_recorded();
-    for verb in [&["report"][..], &["report", "--json"], &["diff", &good], &["allocators"]] {
+    let verbs =
+        [&["report"][..], &["report", "--json"], &["diff", &good], &["allocators"], &["symbolize"]];
+    for verb in verbs {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut run = plain_tool();
         run.args(verb).stdout(full);
-        if verb[0] != "allocators" {
-            run.arg(&good);
-        }
+        match verb[0] {
+            "allocators" => &mut run,
+            "symbolize" => run.stdin(fs::File::open(&good).unwrap()),
+            _ => run.arg(&good),
+        };
         let output = run.output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(125), "{verb:?}: {text}");

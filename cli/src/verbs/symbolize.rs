@@ -39,11 +39,9 @@ pub fn run(arguments: &SymbolizeArguments) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         let translated = std::str::from_utf8(&line).ok().and_then(|l| translate(l, &mut objects));
-        match translated {
-            Some(text) => output.write_all(text.as_bytes())?,
-            None => output.write_all(&line)?,
-        }
-        output.flush()?;
+        let text = translated.as_ref().map_or(&line[..], |text| text.as_bytes());
+        let written = output.write_all(text).and_then(|()| output.flush());
+        written.context("standard output: cannot be written")?;
     }
 }
 
