@@ -219,11 +219,8 @@ impl Object {
 
 /// Mapped for the rest of the tool's life, which ends with the report.
 pub fn bytes_of(path: &Path) -> Option<&'static [u8]> {
-    let file = File::open(path).ok()?;
-    // A device that happens to be mapped must not be read.
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
+    // A device that happens to be mapped must not be opened, and a pipe of this name has no end.
+    let file = path.is_file().then(|| File::open(path)).and_then(Result::ok)?;
     // SAFETY: the map is only read; a file that shrinks meanwhile is nothing one can guard
     // against, and programs and libraries are replaced by new files, not shortened.
     let map = unsafe { Mmap::map(&file) }.ok()?;

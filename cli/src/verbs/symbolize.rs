@@ -128,6 +128,15 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_waited_for_at_a_pipe() {
+        let directory = TemporaryDirectory::new().unwrap();
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let line = format!("{}(+0x10)\n", pipe.display());
+        assert_eq!(translate(&line, &mut Objects::default()), None);
+    }
+
+    #[test]
     fn paths_may_have_spaces() {
         let line = "    at /my own/lib x.so(+0x12) [0x7f]";
         let found: Vec<_> = places(line).map(|place| (place.before, place.path)).collect();
