@@ -54,24 +54,38 @@ fn a_program_with_the_archive_in_it_is_listed() {
 }
 
 #[test]
-fn compare_passes_on_what_the_library_says_of_options() {
+fn options_that_cannot_be_used_are_refused_before_the_first_run() {
     let Some(library) = real_library() else {
         return;
     };
-    let compare = |options: &[&str]| {
+    let measure = |verb: &str, options: &[&str]| {
         let mut tool = tool();
-        tool.env("PRIMALLOC_LIBRARY", &library).args(["compare", "-n", "1", "--warmup", "0"]);
-        tool.args(options).args(["--", "true"]).assert().success()
+        tool.env("PRIMALLOC_LIBRARY", &library).env("PRIMALLOC_OPTIONS", "purgeee=1");
+        tool.args([verb, "-n", "1", "--warmup", "0"]).args(options).args(["--", "true"]).assert()
     };
-    compare(&["-o", "purgee=1", "-o", "cache_count=x"])
-        .stderr(contains("unknown option 'purgee': did you mean 'purge'?"))
-        .stderr(contains("ignoring value 'x' for option 'cache_count'"));
-    compare(&["-o", "purge=0"]).stderr("");
-    let with = "primalloc:purgee=1,primalloc:thp=x,primalloc,glibc";
-    compare(&["-o", "cache_count=x", "--with", with])
-        .stderr(contains("unknown option 'purgee': did you mean 'purge'?").count(1))
-        .stderr(contains("ignoring value 'x' for option 'thp'").count(1))
-        .stderr(contains("ignoring value 'x' for option 'cache_count'").count(1));
+    let refused = "primalloc: nothing is measured with options that cannot be used";
+    for verb in ["compare", "advise"] {
+        measure(verb, &["-o", "purgee=1", "-o", "cache_count=x"])
+            .code(125)
+            .stdout("")
+            .stderr(contains("primalloc: unknown option 'purgee': did you mean 'purge'?"))
+            .stderr(contains("primalloc: ignoring value 'x' for option 'cache_count'"))
+            .stderr(contains(refused));
+        let with = "primalloc:purgee=1,primalloc:thp=x,primalloc,glibc";
+        measure(verb, &["-o", "cache_count=x", "--with", with])
+            .code(125)
+            .stdout("")
+            .stderr(contains("unknown option 'purgee': did you mean 'purge'?").count(1))
+            .stderr(contains("ignoring value 'x' for option 'thp'").count(1))
+            .stderr(contains("ignoring value 'x' for option 'cache_count'").count(1));
+        // The environment's own are not what is compared.
+        measure(verb, &["-o", "purge=0", "--with", "glibc,primalloc"])
+            .success()
+            .stderr(contains("unknown option 'purgeee'").and(contains(refused).not()));
+        measure(verb, &["-o", "purge=0", "--with", "glibc"])
+            .success()
+            .stderr(contains("only primalloc heeds --option"));
+    }
 }
 
 #[test]

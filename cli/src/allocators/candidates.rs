@@ -29,6 +29,11 @@ impl Candidate {
         self.allocator.library.as_deref()
     }
 
+    /// Whether it takes options of primalloc, of whatever name it is.
+    pub fn is_primalloc(&self) -> bool {
+        self.library().and_then(name_of_library) == Some(PRIMALLOC)
+    }
+
     /// Whether two cannot stand beside each other.
     fn is_mistaken_for(&self, other: &Candidate) -> bool {
         self.allocator.name == other.allocator.name && self.allocator != other.allocator
@@ -73,7 +78,7 @@ fn select_one(entry: &str, primalloc: Option<&Path>) -> Result<Vec<Candidate>> {
     let [candidate] = &mut candidates[..] else {
         bail!("{entry}: settings are for one allocator: give them to each");
     };
-    check(entry, &candidate.allocator, &settings)?;
+    check(entry, candidate, &settings)?;
     candidate.name += &entry[parts[0].len()..];
     candidate.settings = settings;
     Ok(candidates)
@@ -121,19 +126,18 @@ fn setting(text: &str) -> Result<Setting, String> {
     }
 }
 
-fn check(entry: &str, allocator: &Allocator, settings: &[Setting]) -> Result<()> {
-    let is_ours = allocator.library.as_deref().and_then(name_of_library) == Some(PRIMALLOC);
+fn check(entry: &str, candidate: &Candidate, settings: &[Setting]) -> Result<()> {
     for (index, setting) in settings.iter().enumerate() {
         let name = setting.name();
         if settings[..index].iter().any(|earlier| earlier.name() == name) {
             bail!("{entry}: {name} is set twice");
         }
-        if setting.is_option() && !is_ours {
+        if setting.is_option() && !candidate.is_primalloc() {
             bail!(
                 "{entry}: '{name}' would be an option of primalloc, which {} does not know; it \
                  takes variables of the environment, in capitals: {}:NAME=VALUE",
-                allocator.name,
-                allocator.name
+                candidate.allocator.name,
+                candidate.allocator.name
             );
         }
         match name {

@@ -25,17 +25,19 @@ pub struct ProbeAnswer {
 }
 
 /// How the library's messages about options begin that it can't use.
-const OPTION_COMPLAINTS: [&str; 2] = ["primalloc: unknown option ", "primalloc: ignoring value "];
+const OPTION_COMPLAINTS: [&str; 2] = ["unknown option ", "ignoring value "];
 
-/// The lines that `library` says of options that it doesn't know, or of values that it can't use.
-/// A program under measurement says them too, but what it says may go nowhere.
+/// What `library` says of options that it doesn't know, or of values that it can't use: its lines
+/// without its name. A program under measurement says them too, but what it says may go nowhere.
 pub fn option_complaints<'a>(
     library: &Path,
     settings: impl IntoIterator<Item = &'a Setting>,
 ) -> Result<Vec<String>> {
     let said = run_under(library, settings)?.stderr;
     let is_complaint = |line: &&str| OPTION_COMPLAINTS.iter().any(|start| line.starts_with(start));
-    Ok(String::from_utf8_lossy(&said).lines().filter(is_complaint).map(str::to_owned).collect())
+    let said = String::from_utf8_lossy(&said);
+    let lines = said.lines().filter_map(|line| line.strip_prefix("primalloc: "));
+    Ok(lines.filter(is_complaint).map(str::to_owned).collect())
 }
 
 fn run_under<'a>(

@@ -157,7 +157,7 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
     let outcome: Outcome = supervisor.wait_for_end(&child)?;
     let findings = running.finish(end_of_children(&stamp)?)?;
     if !are_heeded {
-        tell_of_options(arguments)?;
+        tell_of_options(arguments);
     }
     report(arguments, &findings, false)?;
     Ok(outcome.imitate())
@@ -196,14 +196,11 @@ fn are_options_for_nobody(arguments: &FaultsArguments) -> bool {
 
 /// What primalloc would say of them. It is asked when all has been counted: a process that is
 /// started for it is a child as the program is.
-fn tell_of_options(arguments: &FaultsArguments) -> Result<()> {
+fn tell_of_options(arguments: &FaultsArguments) {
     let PreloadArguments { library, options, .. } = &arguments.preload;
-    let Ok(found) = library::find(library.as_deref()) else { return Ok(()) };
+    let Ok(found) = library::find(library.as_deref()) else { return };
     // The program has run: that nothing can be asked is no failure now.
-    for complaint in option_complaints(&found, options).unwrap_or_default() {
-        print_beside(&format!("{complaint}\n"))?;
-    }
-    Ok(())
+    option_complaints(&found, options).unwrap_or_default().iter().for_each(tell);
 }
 
 fn minor_of(usage: &libc::rusage) -> u64 {

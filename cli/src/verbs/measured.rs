@@ -15,8 +15,7 @@ use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{Entry, Formats, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, limit_of, print, print_beside, shell_text, take_output,
-    tell, write,
+    STANDARD_OUTPUT, all_of, check_files, limit_of, print, shell_text, take_output, tell, write,
 };
 
 #[derive(Args)]
@@ -125,7 +124,7 @@ impl MeasuredArguments {
     /// To be called before the first run, whatever it may find.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         self.check_libraries(plan)?;
-        tell_of_options(plan)
+        check_options(plan)
     }
 
     /// Makes sure that every library gets into the program.
@@ -179,22 +178,35 @@ impl MeasuredArguments {
     }
 }
 
-/// Passes on what a library says of options: what the program's runs say is not shown. What is said
-/// of those that are set for all is said once.
-fn tell_of_options(plan: &Plan) -> Result<()> {
+/// Refuses options that a library can't use: what is measured would not be what its name says. What
+/// it says of those in the caller's environment is passed on, for what the runs say is not shown.
+fn check_options(plan: &Plan) -> Result<()> {
     let mut told: Vec<String> = Vec::new();
+    let mut is_refused = false;
     for candidate in plan.candidates {
         let Some(library) = candidate.library() else { continue };
         if plan.options.is_empty() && candidate.settings.is_empty() {
             continue;
         }
         let settings = plan.options.iter().chain(&candidate.settings);
-        for complaint in allocators::option_complaints(library, settings)? {
+        let complaints = allocators::option_complaints(library, settings)?;
+        let inherited = match complaints.is_empty() {
+            true => Vec::new(),
+            false => allocators::option_complaints(library, &[])?,
+        };
+        for complaint in complaints {
+            is_refused |= !inherited.contains(&complaint);
             if !told.contains(&complaint) {
-                print_beside(&format!("{complaint}\n"))?;
+                tell(&complaint);
                 told.push(complaint);
             }
         }
+    }
+    if is_refused {
+        bail!("nothing is measured with options that cannot be used");
+    }
+    if !plan.options.is_empty() && !plan.candidates.iter().any(Candidate::is_primalloc) {
+        tell("only primalloc heeds --option, and it is not among the allocators");
     }
     Ok(())
 }
