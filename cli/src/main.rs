@@ -28,6 +28,7 @@ use clap::Parser;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 use crate::arguments::{Arguments, Verb};
+use crate::child::Interrupted;
 use crate::program::CannotStart;
 
 /// The status that wrappers such as `env` and `timeout` use for a failure of their own.
@@ -40,19 +41,21 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(help_or_error) => return show(&help_or_error),
     };
-    match run(arguments) {
-        Ok(status) => status,
-        Err(error) => {
-            verbs::tell(format!("{error:#}"));
-            match error.downcast_ref::<CannotStart>() {
-                None => ExitCode::from(OWN_FAILURE),
-                Some(reason) => {
-                    if reason.is_only_about_preloading() {
-                        let _ = writeln!(anstream::stderr(), "(--force starts it all the same)");
-                    }
-                    ExitCode::from(reason.exit_status())
-                }
+    run(arguments).unwrap_or_else(|error| fail(&error))
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
+        return interrupted.imitate();
+    }
+    verbs::tell(format!("{error:#}"));
+    match error.downcast_ref::<CannotStart>() {
+        None => ExitCode::from(OWN_FAILURE),
+        Some(reason) => {
+            if reason.is_only_about_preloading() {
+                let _ = writeln!(anstream::stderr(), "(--force starts it all the same)");
             }
+            ExitCode::from(reason.exit_status())
         }
     }
 }

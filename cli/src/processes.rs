@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use nix::unistd::{Pid, Uid, User};
 use procfs::ProcError;
-use procfs::process::{MMapPath, Process, all_processes};
+use procfs::process::{MMapPath, Process, Stat, all_processes};
 use serde::Serialize;
 
 use crate::handshake;
@@ -74,6 +74,33 @@ pub fn list() -> Result<Listing> {
     }
     listing.processes.sort_by_key(|process| process.pid);
     Ok(listing)
+}
+
+/// What those processes have started, and what these have, by when they started.
+pub fn descendants(is_parent: impl Fn(i32) -> bool) -> HashMap<i32, u64> {
+    let stats: Vec<Stat> = match all_processes() {
+        Ok(processes) => processes.flatten().filter_map(|p| p.stat().ok()).collect(),
+        Err(_) => return HashMap::new(),
+    };
+    let mut found = HashMap::new();
+    loop {
+        let is_new = |stat: &&Stat| {
+            let is_child = is_parent(stat.ppid) || found.contains_key(&stat.ppid);
+            is_child && !found.contains_key(&stat.pid)
+        };
+        let new: Vec<(i32, u64)> =
+            stats.iter().filter(is_new).map(|stat| (stat.pid, stat.starttime)).collect();
+        if new.is_empty() {
+            return found;
+        }
+        found.extend(new);
+    }
+}
+
+/// Whether the one that started then still runs.
+pub fn is_same_process(pid: i32, start: u64) -> bool {
+    let stat = Process::new(pid).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.starttime == start && !"ZX".contains(stat.state))
 }
 
 enum Mapped {

@@ -4,7 +4,12 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::Stdio;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
 use serde::Deserialize;
@@ -380,4 +385,25 @@ fn faults_takes_an_allocator_in_the_same_words() {
         let refused = faults(&["--allocator", allocator, "--", "true"]).assert();
         refused.code(125).stderr(contains(says)).stdout("");
     }
+}
+
+#[test]
+fn endless_messages_take_no_endless_memory() {
+    let script = "head -c 40000000 /dev/zero >&2; echo done; sleep 60";
+    let mut command = plain_tool();
+    command.args(["compare", "--with", "glibc", "--output"]).arg(FILES.join("said"));
+    let mut tool = command.args(["--", "sh", "-c", script]).stderr(Stdio::null()).spawn().unwrap();
+    let descriptors = format!("/proc/{}/fd", tool.id());
+    let is_messages = |path: &PathBuf| {
+        fs::read_link(path).is_ok_and(|file| file.to_string_lossy().contains("memfd:messages"))
+    };
+    let held = || {
+        let mut paths = fs::read_dir(&descriptors).unwrap().flatten().map(|entry| entry.path());
+        fs::metadata(paths.find(is_messages)?).ok()
+    };
+    let all_written = || held().is_some_and(|facts| facts.len() == 40_000_000);
+    wait_until("all messages", all_written);
+    wait_until("their beginning to go", || held().unwrap().blocks() * 512 < 2 << 20);
+    kill(Pid::from_raw(tool.id() as i32), Signal::SIGTERM).unwrap();
+    tool.wait().unwrap();
 }

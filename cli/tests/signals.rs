@@ -16,8 +16,13 @@ use support::*;
 /// A test that runs in the background of a script inherits an ignored SIGINT, one below nohup an
 /// ignored SIGHUP, which no shell can trap: the program begins with the default.
 fn start(shell_script: &str) -> (Child, BufReader<ChildStdout>, String) {
+    start_verb(&["run"], shell_script)
+}
+
+fn start_verb(words: &[&str], shell_script: &str) -> (Child, BufReader<ChildStdout>, String) {
     let mut command = plain_tool();
-    command.args(["run", "--", "sh", "-c", shell_script]).stdout(Stdio::piped()).process_group(0);
+    command.args(words).args(["--", "sh", "-c", shell_script]);
+    command.stdout(Stdio::piped()).process_group(0);
     // SAFETY: signal() is async-signal-safe, and all that happens between fork and exec.
     unsafe {
         command.pre_exec(|| {
@@ -86,6 +91,44 @@ fn a_killed_tool_leaves_no_program_behind() {
     tool.wait().unwrap();
     let program = program.parse().unwrap();
     wait_until("the program to end", || matches!(state_of(program), None | Some('Z')));
+}
+
+#[test]
+fn what_is_measured_ends_with_the_tool_to_the_last_process() {
+    let script = "sh -c 'sleep 60 & echo $!; wait'; true";
+    for verb in ["compare", "advise"] {
+        for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
+            let words = [verb, "--with", "glibc", "--output", "inherit"];
+            let (mut tool, _output, line) = start_verb(&words, script);
+            kill(pid_of(&tool), signal).unwrap();
+            assert_eq!(tool.wait().unwrap().signal(), Some(signal as i32), "{verb}");
+            let started = line.parse().unwrap();
+            wait_until("the last to end", || matches!(state_of(started), None | Some('Z')));
+        }
+    }
+}
+
+#[test]
+fn what_does_not_end_when_asked_is_killed() {
+    let script = "trap '' TERM; sh -c 'echo $$; while :; do sleep 0.02; done'; true";
+    let words = ["compare", "--with", "glibc", "--output", "inherit"];
+    let (mut tool, _output, line) = start_verb(&words, script);
+    kill(pid_of(&tool), Signal::SIGTERM).unwrap();
+    assert_eq!(tool.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
+    let started = line.parse().unwrap();
+    wait_until("the last to end", || matches!(state_of(started), None | Some('Z')));
+}
+
+#[test]
+fn a_measurement_below_nohup_goes_on() {
+    let script = "trap '' HUP; exec \"$@\"";
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", script, "sh"])
+        .arg(assert_cmd::cargo::cargo_bin!("primalloc"))
+        .args(["compare", "--with", "glibc", "-n", "1", "--", "sh", "-c", "kill -HUP $PPID"])
+        .stdout(Stdio::null());
+    assert!(command.status().unwrap().success());
 }
 
 #[test]

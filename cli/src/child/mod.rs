@@ -8,6 +8,6 @@ mod outcome;
 mod spawn;
 mod supervise;
 
-pub use outcome::Outcome;
+pub use outcome::{End, Interrupted, Outcome};
 pub use spawn::{LaunchStamp, start, start_stamped};
 pub use supervise::Supervisor;

@@ -3,14 +3,36 @@
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
 
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, Signal, raise, signal};
+use thiserror::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Exited(i32),
     Killed(i32),
+}
+
+/// An outcome, what the kernel has counted until then for the program and those that it waited for,
+/// and when that was on the monotonic clock.
+pub struct End {
+    pub outcome: Outcome,
+    pub usage: libc::rusage,
+    pub time: Duration,
+}
+
+/// A signal has asked the tool to end before its work was done.
+#[derive(Debug, Error)]
+#[error("{0} has asked for an end")]
+pub struct Interrupted(pub Signal);
+
+impl Interrupted {
+    /// Ends this process by that signal, as if it had done so at once.
+    pub fn imitate(&self) -> ExitCode {
+        Outcome::Killed(self.0 as i32).imitate()
+    }
 }
 
 impl Outcome {

@@ -4,9 +4,14 @@
 //! window size) have reached the program already, for the kernel sends them to the whole
 //! process group; sent twice they would, say, end a shell that asks for a second Ctrl-C.
 //! When the program stops, the tool stops too, so that the shell gets its prompt back.
+//!
+//! A program that is only measured has nobody else to end what it has started: a signal that asks
+//! the tool to end is for all of that.
 
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::process::Child;
+use std::ptr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -14,10 +19,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
-use super::Outcome;
+use super::{End, Interrupted, Outcome};
 use crate::handshake::{Handshake, State};
+use crate::processes::{descendants, is_same_process};
 
 const FORWARDED: [Signal; 9] = [
     Signal::SIGHUP,
@@ -31,11 +38,17 @@ const FORWARDED: [Signal; 9] = [
     Signal::SIGWINCH,
 ];
 
-/// What ends the watching of somebody else's process.
+/// What ends the watching of somebody else's process, and a measurement.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Of a process that is no child, only asking tells whether it has ended.
 const PATIENCE_MILLISECONDS: u16 = 20;
+
+/// What is to end and has not by then is killed.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often one looks after what a measured program leaves.
+const LOOK_MILLISECONDS: u16 = 100;
 
 /// Loading a library takes milliseconds; a busy machine may take a hundred times as long.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(3);
@@ -79,8 +92,8 @@ impl Supervisor {
                     on_handshake(pid, state);
                 }
             }
-            if let Some(outcome) = ended {
-                return Ok(outcome);
+            if let Some(end) = ended {
+                return Ok(end.outcome);
             }
         }
     }
@@ -90,10 +103,60 @@ impl Supervisor {
         let pid = Pid::from_raw(child.id() as i32);
         loop {
             self.wait_for_signal(PollTimeout::NONE)?;
-            if let Some(outcome) = self.take_signals(pid)? {
-                return Ok(outcome);
+            if let Some(end) = self.take_signals(pid)? {
+                return Ok(end.outcome);
             }
         }
+    }
+
+    /// The same of a program that is measured, and `meanwhile` is called now and then. A request to
+    /// end is one to all that it has started, and an error here.
+    pub fn wait_for_measured(&mut self, child: &Child, meanwhile: impl Fn()) -> Result<End> {
+        let pid = Pid::from_raw(child.id() as i32);
+        loop {
+            self.wait_for_signal(PollTimeout::from(LOOK_MILLISECONDS))?;
+            while let Some(info) = self.read_signal()? {
+                if is_request(&info) {
+                    return Err(self.end_all(pid, &info)?.into());
+                }
+                if let Some(end) = self.take_signal(pid, &info)? {
+                    return Ok(end);
+                }
+            }
+            meanwhile();
+        }
+    }
+
+    /// Passes the request on, and waits until all have ended. A second one is for a quick end.
+    fn end_all(&self, pid: Pid, request: &siginfo) -> Result<Interrupted> {
+        let signal = Signal::try_from(request.ssi_signo as i32).context("no such signal")?;
+        let started = descendants(|parent| parent == pid.as_raw());
+        if !is_from_terminal(request) {
+            // The program first, so that it starts no more. What ends meanwhile can't take it.
+            for pid in [pid].into_iter().chain(started.keys().copied().map(Pid::from_raw)) {
+                let _ = kill(pid, signal);
+            }
+        }
+        let deadline = Instant::now() + END_PATIENCE;
+        let (mut has_ended, mut is_urgent) = (false, false);
+        let is_left = |&(&pid, &start): &(&i32, &u64)| is_same_process(pid, start);
+        while !is_urgent && Instant::now() < deadline {
+            while let Some(info) = self.read_signal()? {
+                match is_request(&info) {
+                    true => is_urgent = true,
+                    false => has_ended |= self.take_signal(pid, &info)?.is_some(),
+                }
+            }
+            if has_ended && !started.iter().any(|one| is_left(&one)) {
+                break;
+            }
+            self.wait_for_signal(PollTimeout::from(PATIENCE_MILLISECONDS))?;
+        }
+        let left = started.iter().filter(is_left).map(|(&pid, _)| Pid::from_raw(pid));
+        for pid in left.chain((!has_ended).then_some(pid)) {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        Ok(Interrupted(signal))
     }
 
     /// Waits until a signal asks for an end, or `is_over`, which is asked again and again; tells
@@ -101,13 +164,17 @@ impl Supervisor {
     pub fn wait_for_request(&mut self, is_over: impl Fn() -> bool) -> Result<bool> {
         while !is_over() {
             self.wait_for_signal(PollTimeout::from(PATIENCE_MILLISECONDS))?;
-            while let Some(info) = self.signals.read_signal().context("cannot read signals")? {
-                if ENDING.iter().any(|signal| *signal as u32 == info.ssi_signo) {
+            while let Some(info) = self.read_signal()? {
+                if is_request(&info) {
                     return Ok(true);
                 }
             }
         }
         Ok(false)
+    }
+
+    fn read_signal(&self) -> Result<Option<siginfo>> {
+        self.signals.read_signal().context("cannot read signals")
     }
 
     fn wait_for_signal(&self, timeout: PollTimeout) -> Result<()> {
@@ -135,37 +202,50 @@ impl Supervisor {
     }
 
     /// Acts on every signal that has arrived; says how the program ended if it did.
-    fn take_signals(&mut self, pid: Pid) -> Result<Option<Outcome>> {
-        while let Some(info) = self.signals.read_signal().context("cannot read signals")? {
-            let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else {
-                continue;
-            };
-            if signal == Signal::SIGCHLD {
-                if let Some(outcome) = self.take_state(pid)? {
-                    return Ok(Some(outcome));
-                }
-            } else if !is_from_terminal(&info) {
-                // A program that has just ended can't take it, and need not.
-                let _ = kill(pid, signal);
+    fn take_signals(&self, pid: Pid) -> Result<Option<End>> {
+        while let Some(info) = self.read_signal()? {
+            if let Some(end) = self.take_signal(pid, &info)? {
+                return Ok(Some(end));
             }
         }
         Ok(None)
     }
 
-    fn take_state(&self, pid: Pid) -> Result<Option<Outcome>> {
+    fn take_signal(&self, pid: Pid, info: &siginfo) -> Result<Option<End>> {
+        let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else {
+            return Ok(None);
+        };
+        if signal == Signal::SIGCHLD {
+            return self.take_state(pid);
+        }
+        if !is_from_terminal(info) {
+            // A program that has just ended can't take it, and need not.
+            let _ = kill(pid, signal);
+        }
+        Ok(None)
+    }
+
+    fn take_state(&self, pid: Pid) -> Result<Option<End>> {
         let mut status = 0;
+        let mut usage = MaybeUninit::<libc::rusage>::uninit();
+        let options = libc::WNOHANG | libc::WUNTRACED;
         loop {
-            // SAFETY: the status is a valid place to write to.
-            let changed = unsafe {
-                libc::waitpid(pid.as_raw(), &mut status, libc::WNOHANG | libc::WUNTRACED)
-            };
+            // SAFETY: both are valid places to write to, of the types that the call fills.
+            let changed =
+                unsafe { libc::wait4(pid.as_raw(), &mut status, options, usage.as_mut_ptr()) };
+            let time = clock_gettime(ClockId::CLOCK_MONOTONIC).context("there is no clock")?;
             match changed {
                 0 => return Ok(None),
                 -1 => return Err(Errno::last()).context("cannot wait for the program"),
                 _ if libc::WIFSTOPPED(status) => {
                     raise(Signal::SIGSTOP).context("cannot stop with the program")?
                 }
-                _ => return Ok(Some(Outcome::from_wait_status(status))),
+                _ => {
+                    let outcome = Outcome::from_wait_status(status);
+                    // SAFETY: wait4 has reaped the child and with that filled the buffer.
+                    let usage = unsafe { usage.assume_init() };
+                    return Ok(Some(End { outcome, usage, time: time.into() }));
+                }
             }
         }
     }
@@ -173,4 +253,18 @@ impl Supervisor {
 
 fn is_from_terminal(info: &siginfo) -> bool {
     info.ssi_code == libc::SI_KERNEL
+}
+
+/// Whether it asks the tool to end. One that nohup or a shell has had ignored does not.
+fn is_request(info: &siginfo) -> bool {
+    let is_ending = ENDING.iter().any(|signal| *signal as u32 == info.ssi_signo);
+    is_ending && !is_ignored(info.ssi_signo as i32)
+}
+
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: nothing is set, and the buffer is a valid place to write to.
+    let asked = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: the call has filled the buffer if it succeeded.
+    asked == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
-use procfs::process::{Process, Stat, all_processes};
+use procfs::process::{Process, Stat};
+
+use crate::processes::descendants;
 
 /// Looking for new processes takes at most this part of the time.
 const SEARCH_PART: u32 = 20;
@@ -85,26 +87,9 @@ impl ProcessTree {
     }
 
     fn descendants(&self) -> HashMap<i32, u64> {
-        let stats: Vec<Stat> = match all_processes() {
-            Ok(processes) => processes.flatten().filter_map(|p| p.stat().ok()).collect(),
-            Err(_) => return HashMap::new(),
-        };
-        let mut found = HashMap::new();
-        loop {
-            let is_new = |stat: &&Stat| {
-                let parent = stat.ppid;
-                let is_child = parent == self.root
-                    || found.contains_key(&parent)
-                    || self.members.contains_key(&parent);
-                is_child && stat.pid != self.root && !found.contains_key(&stat.pid)
-            };
-            let new: Vec<(i32, u64)> =
-                stats.iter().filter(is_new).map(|stat| (stat.pid, stat.starttime)).collect();
-            if new.is_empty() {
-                return found;
-            }
-            found.extend(new);
-        }
+        let mut found = descendants(|pid| pid == self.root || self.members.contains_key(&pid));
+        found.remove(&self.root);
+        found
     }
 
     /// The root and its descendants.

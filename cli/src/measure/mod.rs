@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::allocators::Candidate;
+use crate::child::Supervisor;
 use crate::environment::Setting;
 use crate::program::Program;
 
@@ -56,13 +57,17 @@ impl Plan<'_> {
     ///
     /// The candidates take turns, and each pass begins with another one, so that whatever
     /// changes on the machine meanwhile, and whatever a predecessor leaves behind, meets all.
-    pub fn carry_out(&self, mut before_run: impl FnMut(&Candidate)) -> Result<Vec<Vec<Run>>> {
+    pub fn carry_out(
+        &self,
+        supervisor: &mut Supervisor,
+        mut before_run: impl FnMut(&Candidate),
+    ) -> Result<Vec<Vec<Run>>> {
         let mut runs = vec![Vec::new(); self.candidates.len()];
         for pass in 0..self.warmup + self.runs {
             for turn in 0..self.candidates.len() {
                 let index = (pass + turn) % self.candidates.len();
                 before_run(&self.candidates[index]);
-                let run = one_run::run_once(self, &self.candidates[index])?;
+                let run = one_run::run_once(self, &self.candidates[index], supervisor)?;
                 if pass >= self.warmup {
                     runs[index].push(run);
                 }

@@ -2,23 +2,23 @@
 
 use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::SigSet;
-use nix::time::{ClockId, clock_gettime};
 
 use super::{Plan, ProgramOutput};
 use crate::allocators::Candidate;
-use crate::child::{self, LaunchStamp, Outcome};
+use crate::child::{self, End, LaunchStamp, Outcome, Supervisor};
 use crate::environment;
 
 /// As much of a failed program's messages as is shown.
 const MESSAGES_BYTES_MAX: u64 = 2048;
+
+/// Of what a program writes more the beginning is let go, by parts that are worth a call.
+const MESSAGES_PART_BYTES: u64 = 1 << 20;
 
 /// How a run ended and what it used, the processes that it waited for included.
 #[derive(Clone, Debug)]
@@ -55,23 +55,23 @@ impl Run {
     }
 }
 
-pub fn run_once(plan: &Plan, candidate: &Candidate) -> Result<Run> {
+pub fn run_once(plan: &Plan, candidate: &Candidate, supervisor: &mut Supervisor) -> Result<Run> {
     let mut command = plan.program.command();
     environment::replace_allocator(&mut command, candidate.library())?;
     environment::apply(&mut command, plan.options.iter().chain(&candidate.settings));
     let messages = redirect(&mut command, plan)?;
 
     let stamp = LaunchStamp::new().context("cannot share a page with the program")?;
-    let signal_mask = SigSet::thread_get_mask().unwrap_or(SigSet::empty());
-    let child = child::start_stamped(plan.program, &mut command, signal_mask, &stamp)?;
-    let (status, usage, ended_at) = wait(&child).context("cannot wait for the program")?;
+    let mask = supervisor.original_mask;
+    let child = child::start_stamped(plan.program, &mut command, mask, &stamp)?;
+    let kept_in_bounds = || messages.iter().for_each(forget_beginning);
+    let End { outcome, usage, time } = supervisor.wait_for_measured(&child, kept_in_bounds)?;
 
-    let outcome = Outcome::from_wait_status(status);
     let before_exec = stamp.usage();
     let spent = |field: fn(&libc::rusage) -> f64| (field(&usage) - field(&before_exec)).max(0.0);
     Ok(Run {
         outcome,
-        wall_seconds: ended_at.saturating_sub(stamp.time()).as_secs_f64(),
+        wall_seconds: time.saturating_sub(stamp.time()).as_secs_f64(),
         user_seconds: spent(|usage| seconds(usage.ru_utime)),
         system_seconds: spent(|usage| seconds(usage.ru_stime)),
         peak_resident_bytes: usage.ru_maxrss as f64 * 1024.0,
@@ -105,21 +105,14 @@ fn redirect(command: &mut Command, plan: &Plan) -> Result<Option<File>> {
     Ok(Some(messages))
 }
 
-fn wait(child: &Child) -> io::Result<(i32, libc::rusage, Duration)> {
-    let mut status = 0;
-    let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    loop {
-        // SAFETY: both are valid places to write to, of the types that the call fills.
-        let ended = unsafe { libc::wait4(child.id() as i32, &mut status, 0, usage.as_mut_ptr()) };
-        let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
-        if ended > 0 {
-            // SAFETY: wait4 has reaped the child and with that filled the buffer.
-            return Ok((status, unsafe { usage.assume_init() }, now));
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+/// A server may write messages without an end; that they stay in memory is for their end only.
+fn forget_beginning(messages: &File) {
+    let length = messages.metadata().map_or(0, |facts| facts.len());
+    let kept_from = length.saturating_sub(MESSAGES_BYTES_MAX) & !(MESSAGES_PART_BYTES - 1);
+    if kept_from > 0 {
+        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        // Where that fails it is tried again.
+        let _ = fallocate(messages, flags, 0, kept_from as libc::off_t);
     }
 }
 

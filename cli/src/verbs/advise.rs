@@ -8,6 +8,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use crate::allocators::{self, Candidate, PRIMALLOC};
+use crate::child::Supervisor;
 use crate::measure::{Plan, QUICK_RUNS, Run, far_behind};
 use crate::output::Report;
 use crate::output::advice::{Advice, Choice};
@@ -75,9 +76,10 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
     measured.check(&plan)?;
 
     let bar = progress_bar(&plan)?;
-    let reports = measure(&plan, &bar).and_then(|runs| {
+    let mut supervisor = Supervisor::new()?;
+    let reports = measure(&plan, &mut supervisor, &bar).and_then(|runs| {
         let report = measured.report(&plan, &runs);
-        let finals = run_finals(measured, &plan, &report, &bar)?;
+        let finals = run_finals(measured, &plan, &report, &mut supervisor, &bar)?;
         Ok((report, finals))
     });
     bar.finish_and_clear();
@@ -106,16 +108,16 @@ fn usual_candidates(library: Option<&Path>) -> Result<Vec<Candidate>> {
 }
 
 /// A quick round with all, the rest without those that are far behind by then.
-fn measure(plan: &Plan, bar: &ProgressBar) -> Result<Vec<Vec<Run>>> {
+fn measure(plan: &Plan, supervisor: &mut Supervisor, bar: &ProgressBar) -> Result<Vec<Vec<Run>>> {
     let quick = Plan { runs: plan.runs.min(QUICK_RUNS), ..plan.clone() };
-    let mut runs = carry_out(&quick, bar)?;
+    let mut runs = carry_out(&quick, supervisor, bar)?;
     let is_behind = far_behind(&runs);
     let kept: Vec<usize> = (0..runs.len()).filter(|index| !is_behind[*index]).collect();
     let candidates = candidates_at(plan, &kept);
     let more = plan.runs - quick.runs;
     let rest = Plan { candidates: &candidates, runs: more, warmup: 0, ..plan.clone() };
     bar.set_length(bar.position() + rest.runs_total() as u64);
-    for (index, added) in kept.into_iter().zip(carry_out(&rest, bar)?) {
+    for (index, added) in kept.into_iter().zip(carry_out(&rest, supervisor, bar)?) {
         runs[index].extend(added);
     }
     Ok(runs)
@@ -127,6 +129,7 @@ fn run_finals(
     arguments: &MeasuredArguments,
     plan: &Plan,
     report: &Report,
+    supervisor: &mut Supervisor,
     bar: &ProgressBar,
 ) -> Result<Vec<Report>> {
     let mut finals = Vec::new();
@@ -138,7 +141,7 @@ fn run_finals(
         let candidates = candidates_at(plan, &finalists);
         let more = Plan { candidates: &candidates, warmup: 0, ..plan.clone() };
         bar.set_length(bar.position() + more.runs_total() as u64);
-        let runs = carry_out(&more, bar)?;
+        let runs = carry_out(&more, supervisor, bar)?;
         finals.push(arguments.report(&more, &runs));
     }
 }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::allocators;
+use crate::child::Supervisor;
 use crate::program::Program;
 use crate::verbs::measured::{MeasuredArguments, carry_out, progress_bar, runs};
 
@@ -60,7 +61,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     measured.check(&plan)?;
 
     let bar = progress_bar(&plan)?;
-    let runs = carry_out(&plan, &bar);
+    let runs = carry_out(&plan, &mut Supervisor::new()?, &bar);
     bar.finish_and_clear();
     let report = measured.report(&plan, &runs?);
     measured.write(&report)?;

@@ -11,6 +11,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::allocators::{self, Candidate};
 use crate::arguments::ProgramArguments;
+use crate::child::Supervisor;
 use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{Entry, Formats, Host, Report};
 use crate::program::{self, Program};
@@ -221,8 +222,12 @@ pub fn progress_bar(plan: &Plan) -> Result<ProgressBar> {
     Ok(bar)
 }
 
-pub fn carry_out(plan: &Plan, bar: &ProgressBar) -> Result<Vec<Vec<Run>>> {
-    plan.carry_out(|candidate| {
+pub fn carry_out(
+    plan: &Plan,
+    supervisor: &mut Supervisor,
+    bar: &ProgressBar,
+) -> Result<Vec<Vec<Run>>> {
+    plan.carry_out(supervisor, |candidate| {
         bar.set_message(progress_text(bar, &candidate.name));
         bar.inc(1);
     })
