@@ -1,5 +1,6 @@
 //! The report as a table for the terminal, in colours where the terminal has them.
 
+use anstream::adapter::strip_str;
 use owo_colors::OwoColorize;
 use tabled::Table;
 use tabled::builder::Builder;
@@ -18,13 +19,16 @@ pub const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
 /// The whole report; lines are at most `width` wide where the names allow it.
 ///
-/// Allocators that do not fit beside each other are continued in further tables below.
+/// Allocators that do not fit beside each other are continued in further tables below. Where not
+/// even two do, spreads are left out.
 pub fn table(report: &Report, width: usize) -> String {
     let mut text = format!("{}\n{}\n", report.command.bold(), report.caption().dimmed());
     let rows: Vec<Row> = report.rows().collect();
+    let mut sheet = Sheet { report, rows: &rows, has_spreads: true };
+    sheet.has_spreads = sheet.part(0, report.entries.len().min(2)).total_width() <= width;
     let mut first = 0;
     while first < report.entries.len() {
-        let (count, part) = widest_part(report, &rows, first, width);
+        let (count, part) = sheet.widest_part(first, width);
         text += &format!("{part}\n");
         first += count;
     }
@@ -45,85 +49,103 @@ pub fn failures(report: &Report) -> String {
     text
 }
 
-/// As many allocators from `first` on as fit, but at least one.
-fn widest_part(report: &Report, rows: &[Row], first: usize, width: usize) -> (usize, Table) {
-    let mut best = (1, part(report, rows, first, 1));
-    for count in 2..=report.entries.len() - first {
-        let wider = part(report, rows, first, count);
-        if wider.total_width() > width {
-            break;
+struct Sheet<'a> {
+    report: &'a Report,
+    rows: &'a [Row<'a>],
+    has_spreads: bool,
+}
+
+impl Sheet<'_> {
+    /// As many allocators from `first` on as fit, but at least one.
+    fn widest_part(&self, first: usize, width: usize) -> (usize, Table) {
+        let mut best = (1, self.part(first, 1));
+        for count in 2..=self.report.entries.len() - first {
+            let wider = self.part(first, count);
+            if wider.total_width() > width {
+                break;
+            }
+            best = (count, wider);
         }
-        best = (count, wider);
-    }
-    best
-}
-
-/// The columns of one allocator: median, spread, and, but for the reference, the ratio.
-fn columns_of(entry: usize) -> usize {
-    if entry == 0 { 2 } else { 3 }
-}
-
-fn part(report: &Report, rows: &[Row], first: usize, count: usize) -> Table {
-    let shown = first..first + count;
-    let mut builder = Builder::default();
-    let mut header = vec![String::new()];
-    for index in shown.clone() {
-        header.push(heading(&report.entries[index]));
-        header.resize(header.len() + columns_of(index) - 1, String::new());
-    }
-    builder.push_record(header);
-    for row in rows {
-        let mut record = vec![row.metric.label.to_owned()];
-        shown.clone().for_each(|index| record.extend(cells(row, index)));
-        builder.push_record(record);
+        best
     }
 
-    let mut table = builder.build();
-    table.with(theme(shown.clone()));
-    table.with(Modify::new(Columns::new(1..)).with(Alignment::right()));
-    table.with(Modify::new(Rows::first()).with(Alignment::left()));
-    let mut column = 1;
-    for index in shown {
-        let span = Span::column(columns_of(index) as isize);
-        table.with(Modify::new((0, column)).with(span));
-        // The spread belongs to the median before it.
-        let spread = Columns::one(column + 1).not(Rows::first());
-        table.with(Modify::new(spread).with(Padding::new(0, 1, 0, 0)));
-        column += columns_of(index);
+    fn part(&self, first: usize, count: usize) -> Table {
+        let shown = first..first + count;
+        let mut builder = Builder::default();
+        let mut header = vec![String::new()];
+        for index in shown.clone() {
+            header.push(heading(&self.report.entries[index]));
+            header.resize(header.len() + self.columns_of(index) - 1, String::new());
+        }
+        builder.push_record(header);
+        for row in self.rows {
+            let mut record = vec![self.label(row)];
+            shown.clone().for_each(|index| record.extend(self.cells(row, index)));
+            builder.push_record(record);
+        }
+
+        let mut table = builder.build();
+        table.with(self.theme(shown.clone()));
+        table.with(Modify::new(Columns::new(1..)).with(Alignment::right()));
+        table.with(Modify::new(Rows::first()).with(Alignment::left()));
+        let mut column = 1;
+        for index in shown {
+            let span = Span::column(self.columns_of(index) as isize);
+            table.with(Modify::new((0, column)).with(span));
+            if self.has_spreads {
+                // The spread belongs to the median before it.
+                let spread = Columns::one(column + 1).not(Rows::first());
+                table.with(Modify::new(spread).with(Padding::new(0, 1, 0, 0)));
+            }
+            column += self.columns_of(index);
+        }
+        table
     }
-    table
+
+    /// The columns of one allocator: median, spread, and, but for the reference, the ratio.
+    fn columns_of(&self, entry: usize) -> usize {
+        1 + usize::from(self.has_spreads) + usize::from(entry > 0)
+    }
+
+    fn label(&self, row: &Row) -> String {
+        match self.has_spreads {
+            true => row.metric.label.to_owned(),
+            false => row.metric.label.replace("voluntary", "vol."),
+        }
+    }
+
+    fn cells(&self, row: &Row, index: usize) -> Vec<String> {
+        let cell = &row.cells[index];
+        let median = row.scale.format(cell.summary.median);
+        let mut cells = vec![if cell.is_best { median.green().bold().to_string() } else { median }];
+        if self.has_spreads {
+            cells.push(spread_text(&cell.summary).dimmed().to_string());
+        }
+        if index > 0 {
+            cells.push(ratio_text(cell.ratio));
+        }
+        cells
+    }
+
+    /// A frame, a line below the names, and a line between allocators.
+    fn theme(&self, shown: std::ops::Range<usize>) -> Theme {
+        let mut theme = Theme::from_style(Style::rounded().remove_horizontals().remove_vertical());
+        let below_names = HorizontalLine::new('─').left('├').right('┤').intersection('┼');
+        theme.insert_horizontal_line(1, below_names);
+        let mut column = 1;
+        for index in shown {
+            let between = VerticalLine::new('│').top('┬').bottom('┴').intersection('┼');
+            theme.insert_vertical_line(column, between);
+            column += self.columns_of(index);
+        }
+        theme
+    }
 }
 
 /// The allocator, and below it what is set for it.
 fn heading(entry: &Entry) -> String {
     let settings = entry.settings.iter().map(|setting| format!("\n{setting}"));
     entry.allocator_title().bold().to_string() + &settings.collect::<String>()
-}
-
-fn cells(row: &Row, index: usize) -> Vec<String> {
-    let cell = &row.cells[index];
-    let median = row.scale.format(cell.summary.median);
-    let median = if cell.is_best { median.green().bold().to_string() } else { median };
-    let spread = spread_text(&cell.summary).dimmed().to_string();
-    let mut cells = vec![median, spread];
-    if index > 0 {
-        cells.push(ratio_text(cell.ratio));
-    }
-    cells
-}
-
-/// A frame, a line below the names, and a line between allocators.
-fn theme(shown: std::ops::Range<usize>) -> Theme {
-    let mut theme = Theme::from_style(Style::rounded().remove_horizontals().remove_vertical());
-    let below_names = HorizontalLine::new('─').left('├').right('┤').intersection('┼');
-    theme.insert_horizontal_line(1, below_names);
-    let mut column = 1;
-    for index in shown {
-        let between = VerticalLine::new('│').top('┬').bottom('┴').intersection('┼');
-        theme.insert_vertical_line(column, between);
-        column += columns_of(index);
-    }
-    theme
 }
 
 /// A plain table with a header, as `allocators` and `ps` print it.
@@ -140,6 +162,19 @@ pub fn listing(header: &[&str], right_aligned: &[usize], records: Vec<Vec<String
     let lines: Vec<String> =
         table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
+}
+
+/// Of the widest line, without colours.
+pub fn width_of(text: &str) -> usize {
+    let plain = strip_str(text).to_string();
+    plain.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0)
+}
+
+pub fn without_beginning(name: &str, width: usize) -> String {
+    match name.chars().count().saturating_sub(width) {
+        0 => name.to_owned(),
+        excess => format!("…{}", name.chars().skip(excess + 1).collect::<String>()),
+    }
 }
 
 /// Broken at blanks, each line at most `width` wide where the words allow it.
@@ -163,8 +198,6 @@ pub fn wrapped(sentence: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anstream::adapter::strip_str;
-
     use super::super::sample;
     use super::*;
 
@@ -203,6 +236,24 @@ mod tests {
         jemalloc: 129 % more memory, 78 % fewer page faults than glibc.
         ");
         assert!(strip_str(&text).to_string().lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_no_spreads() {
+        let text = strip_str(&table(&sample::report(), 60)).to_string();
+        let rows: Vec<&str> = text.lines().skip(2).take(5).collect();
+        insta::assert_snapshot!(rows.join("\n"), @r"
+        ╭─────────────────┬────────────┬─────────────────╮
+        │                 │ glibc 2.36 │ primalloc 0.1.0 │
+        ├─────────────────┼────────────┼─────────────────┤
+        │ wall time       │     1.25 s │   1.00 s  0.80× │
+        │ user time       │    1.000 s │  0.800 s  0.80× │
+        ");
+        for width in [40, 60] {
+            let text = strip_str(&table(&sample::report(), width)).to_string();
+            let mut rows = text.lines().filter(|line| line.starts_with(['╭', '│', '├', '╰']));
+            assert!(rows.all(|line| line.chars().count() <= width), "{text}");
+        }
     }
 
     #[test]

@@ -21,8 +21,8 @@ use crate::output::faults as output;
 use crate::program::{self, Program};
 use crate::verbs::profile_options::keep_output_free;
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, print, print_beside, shell_text, take_output, tell,
-    width_of, write,
+    STANDARD_OUTPUT, all_of, check_files, limit_of, print, print_beside, shell_text, take_output,
+    tell, write,
 };
 use crate::verbs::times::time;
 
@@ -253,11 +253,9 @@ fn check_process(pid: Pid) -> Result<String> {
 fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> Result<()> {
     if take_output(arguments.files()) {
     } else if to_output {
-        let width = width_of(std::io::stdout().is_terminal());
-        print(&output::text(findings, width))?;
+        print(&output::text(findings, limit_of(std::io::stdout().is_terminal())))?;
     } else {
-        let width = width_of(std::io::stderr().is_terminal());
-        print_beside(&output::text(findings, width))?;
+        print_beside(&output::text(findings, limit_of(std::io::stderr().is_terminal())))?;
     }
     let json = |path: &PathBuf| write(path, output::json(findings));
     let html = |path: &PathBuf| write(path, output::html(findings)?);

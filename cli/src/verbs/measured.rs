@@ -1,7 +1,7 @@
 //! What `compare` and `advise` share: how the program runs, how it is measured, where reports go.
 
 use std::fs;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,8 @@ use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{Entry, Formats, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, limit_of, print, shell_text, take_output, tell, write,
+    STANDARD_OUTPUT, all_of, check_files, limit_of, print, shell_text, take_output, tell, width_of,
+    write,
 };
 
 #[derive(Args)]
@@ -166,7 +167,7 @@ impl MeasuredArguments {
 
     pub fn write(&self, report: &impl Formats) -> Result<()> {
         if !take_output(self.reports()) {
-            print(&report.table(limit_of(std::io::stdout().is_terminal())))?;
+            print(&report.table(limit_of(io::stdout().is_terminal())))?;
         }
         let json = |path: &PathBuf| write(path, report.json());
         let markdown = |path: &PathBuf| write(path, report.markdown());
@@ -212,13 +213,18 @@ fn check_options(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+const BAR_WIDTH_MAX: usize = 40;
+/// What is beside it: "run 12 of 24, primalloc, 5 seconds left".
+const PROGRESS_TEXT_WIDTH: usize = 40;
+
 pub fn progress_bar(plan: &Plan) -> Result<ProgressBar> {
     let bar = match plan.output {
         ProgramOutput::Inherit => ProgressBar::hidden(),
         _ => ProgressBar::new(plan.runs_total() as u64),
     };
-    let style = "{bar:40.cyan/dim} {msg}";
-    bar.set_style(ProgressStyle::with_template(style)?.progress_chars("━╸─"));
+    let bar_width = width_of(io::stderr().is_terminal()).saturating_sub(PROGRESS_TEXT_WIDTH);
+    let style = format!("{{bar:{}.cyan/dim}} {{msg}}", bar_width.clamp(4, BAR_WIDTH_MAX));
+    bar.set_style(ProgressStyle::with_template(&style)?.progress_chars("━╸─"));
     Ok(bar)
 }
 

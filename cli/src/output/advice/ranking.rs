@@ -1,7 +1,6 @@
 //! The candidates in order, as rows of a table: what nothing beats first, and of equals that whose
 //! time times memory is least.
 
-use anstream::adapter::strip_str;
 use owo_colors::OwoColorize;
 
 use super::Advice;
@@ -12,7 +11,7 @@ use crate::output::Entry;
 use crate::output::markdown::{cell, code};
 use crate::output::quantity::{ratio_text, spread_text};
 use crate::output::report::Row;
-use crate::output::table::{failures, listing};
+use crate::output::table::{failures, listing, width_of, without_beginning};
 
 const MARK: &str = "*";
 const LEGEND: &str = "* nothing else is better in time or memory and no worse in the other";
@@ -141,15 +140,11 @@ fn candidates(ranking: &[Ranked], width: usize) -> String {
     listing_of(ranking, COLUMNS[COLUMNS.len() - 1], longest.saturating_sub(excess).max(1))
 }
 
-fn width_of(text: &str) -> usize {
-    let plain = strip_str(text).to_string();
-    plain.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0)
-}
-
 fn listing_of(ranking: &[Ranked], columns: Columns, name_width: usize) -> String {
     let header: Vec<&str> =
         ["", "CANDIDATE"].into_iter().chain(columns.iter().map(|c| c.1)).collect();
     let record = |ranked: &Ranked| {
+        // The settings at its end tell more.
         let name = without_beginning(ranked.name, name_width);
         let (mark, name) = match ranked.is_unbeaten {
             true => (MARK, name.green().bold().to_string()),
@@ -160,14 +155,6 @@ fn listing_of(ranking: &[Ranked], columns: Columns, name_width: usize) -> String
     };
     let numbers: Vec<usize> = (2..header.len()).collect();
     listing(&header, &numbers, ranking.iter().map(record).collect())
-}
-
-/// The settings at its end tell more.
-fn without_beginning(name: &str, width: usize) -> String {
-    match name.chars().count().saturating_sub(width) {
-        0 => name.to_owned(),
-        excess => format!("…{}", name.chars().skip(excess + 1).collect::<String>()),
-    }
 }
 
 pub fn markdown(advice: &Advice) -> String {
@@ -194,6 +181,8 @@ pub fn markdown(advice: &Advice) -> String {
 
 #[cfg(test)]
 mod tests {
+    use anstream::adapter::strip_str;
+
     use super::super::super::sample;
     use super::*;
 

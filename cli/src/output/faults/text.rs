@@ -7,7 +7,7 @@ use super::words::{
 };
 use crate::faults::{Findings, Point, Timeline, advice};
 use crate::output::quantity::{bytes_text, percent, with_thousands};
-use crate::output::table::{listing, wrapped};
+use crate::output::table::{WIDTH_WITHOUT_TERMINAL, listing, width_of, without_beginning, wrapped};
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const LABEL_WIDTH: usize = 12;
@@ -17,17 +17,21 @@ const COLUMNS_MIN: usize = 20;
 const COLUMNS_MAX: usize = 80;
 const SITES_SHOWN: usize = 10;
 const SITE_WIDTH_MAX: usize = 60;
+const SITE_WIDTH_MIN: usize = 24;
+const PLACE_WIDTH_MIN: usize = 16;
 
-pub fn text(findings: &Findings, width: usize) -> String {
+/// Lines are at most so wide, where there is a limit.
+pub fn text(findings: &Findings, limit: Option<usize>) -> String {
+    let width = limit.unwrap_or(WIDTH_WITHOUT_TERMINAL);
     let mut text = format!("{}\n{}\n", findings.subject.command.bold(), caption(findings).dimmed());
     text += &format!("{}\n\n", wrapped(&totals(findings), width));
     let room = width.saturating_sub(LABEL_WIDTH + SCALE_WIDTH);
     text += &picture(&findings.timeline, room.clamp(COLUMNS_MIN, COLUMNS_MAX));
     if !findings.kinds.is_empty() {
-        text += &format!("\n{}", kinds(findings));
+        text += &format!("\n{}", kinds(findings, limit));
     }
     if !findings.sites.is_empty() {
-        text += &format!("\n{}", sites(findings));
+        text += &format!("\n{}", sites(findings, limit));
     }
     text.push('\n');
     for remark in remarks(findings) {
@@ -103,45 +107,85 @@ fn resampled(timeline: &Timeline, values: &[f64], columns: usize) -> Vec<f64> {
     result
 }
 
-fn kinds(findings: &Findings) -> String {
-    let record = |row: &crate::faults::KindRow| {
+/// The first that fits, else the last.
+fn fitting(texts: impl IntoIterator<Item = String>, limit: Option<usize>) -> String {
+    let mut last = String::new();
+    for text in texts {
+        last = text;
+        if limit.is_none_or(|limit| width_of(&last) <= limit) {
+            break;
+        }
+    }
+    last
+}
+
+fn kinds(findings: &Findings, limit: Option<usize>) -> String {
+    let record = |row: &crate::faults::KindRow, columns: usize| {
         let repeated = match row.minor_faults + row.major_faults {
             0 => "–".to_owned(),
             _ => percent(row.repeated_share),
         };
-        vec![
+        let mut record = vec![
             kind_name(row.kind).to_owned(),
             with_thousands(row.minor_faults),
             with_thousands(row.major_faults),
             percent(row.share),
             repeated,
             kind_explained(row.kind).dimmed().to_string(),
-        ]
+        ];
+        record.truncate(columns);
+        record
     };
-    let records = visible_kinds(findings).map(record).collect();
-    listing(&["KIND", "MINOR", "MAJOR", "SHARE", "REPEATED", "MEMORY"], &[1, 2, 3, 4], records)
+    let header = ["KIND", "MINOR", "MAJOR", "SHARE", "REPEATED", "MEMORY"];
+    let with = |columns: usize| {
+        let records = visible_kinds(findings).map(|row| record(row, columns)).collect();
+        listing(&header[..columns], &[1, 2, 3, 4], records)
+    };
+    fitting([6, 5, 4].map(with), limit)
 }
 
-fn sites(findings: &Findings) -> String {
-    let record = |site: &crate::faults::SiteRow| {
-        let via = site.via.as_ref().map_or_else(String::new, |via| format!(" > {via}"));
-        vec![
-            with_thousands(site.minor_faults + site.major_faults),
-            percent(site.share),
-            kind_name(site.kind).to_owned(),
-            shortened(&site_name(site)) + &via.dimmed().to_string(),
-            site_place(site),
-        ]
+/// Of what does not fit kinds go first, then ends of names and beginnings of places, then places.
+fn sites(findings: &Findings, limit: Option<usize>) -> String {
+    let with = |has_kind: bool, widths: (usize, usize)| {
+        let header = ["FAULTS", "SHARE", "KIND", "CALL SITE", "WHERE"];
+        let is_shown = [true, true, has_kind, true, widths.1 > 0];
+        let kept = |cells: [String; 5]| -> Vec<String> {
+            let shown = cells.into_iter().zip(is_shown);
+            shown.filter_map(|(cell, is_shown)| is_shown.then_some(cell)).collect()
+        };
+        let shown = findings.sites.iter().take(SITES_SHOWN);
+        let records = shown.map(|site| kept(cells_of(site, widths))).collect();
+        let header = kept(header.map(str::to_owned));
+        listing(&header.iter().map(String::as_str).collect::<Vec<_>>(), &[0, 1], records)
     };
-    let records = findings.sites.iter().take(SITES_SHOWN).map(record).collect();
-    listing(&["FAULTS", "SHARE", "KIND", "CALL SITE", "WHERE"], &[0, 1], records)
+    let whole = (usize::MAX, usize::MAX);
+    let both = (PLACE_WIDTH_MIN..=SITE_WIDTH_MAX).rev();
+    let both = both.map(|width| (width.max(SITE_WIDTH_MIN), width));
+    let names = (SITE_WIDTH_MIN..=SITE_WIDTH_MAX).rev().map(|width| (width, 0));
+    let narrower = both.chain(names).map(|widths| with(false, widths));
+    fitting([with(true, whole), with(false, whole)].into_iter().chain(narrower), limit)
 }
 
-fn shortened(name: &str) -> String {
-    if name.chars().count() <= SITE_WIDTH_MAX {
-        return name.to_owned();
+/// The call site with what it called, and the place, at most so wide.
+fn cells_of(site: &crate::faults::SiteRow, (width, place_width): (usize, usize)) -> [String; 5] {
+    let name = shortened(&site_name(site), width.min(SITE_WIDTH_MAX));
+    let via = site.via.as_ref().map_or_else(String::new, |via| format!(" > {via}"));
+    let via = shortened(&via, width.saturating_sub(name.chars().count()));
+    [
+        with_thousands(site.minor_faults + site.major_faults),
+        percent(site.share),
+        kind_name(site.kind).to_owned(),
+        name + &via.dimmed().to_string(),
+        without_beginning(&site_place(site), place_width),
+    ]
+}
+
+fn shortened(name: &str, width: usize) -> String {
+    match name.chars().count() {
+        fits if fits <= width => name.to_owned(),
+        _ if width < 2 => String::new(),
+        _ => name.chars().take(width - 1).chain(['…']).collect(),
     }
-    name.chars().take(SITE_WIDTH_MAX - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -153,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_whole_report() {
-        let report = text(&sample::storm(), 90);
+        let report = text(&sample::storm(), Some(90));
         insta::assert_snapshot!(strip_str(&report).to_string(), @r"
         ./solver -n 'big file'
         1.00 s on glibc
@@ -186,12 +230,35 @@ mod tests {
     }
 
     #[test]
+    fn tables_fit_the_terminal() {
+        for width in [40, 60, 80] {
+            let report = strip_str(&text(&sample::storm(), Some(width))).to_string();
+            let tables = report.lines().skip_while(|line| !line.starts_with("KIND"));
+            assert!(tables.clone().all(|line| line.chars().count() <= width), "{report}");
+        }
+        let narrow = strip_str(&text(&sample::storm(), Some(60))).to_string();
+        let tables: Vec<&str> =
+            narrow.lines().skip_while(|line| !line.starts_with("KIND")).take(9).collect();
+        insta::assert_snapshot!(tables.join("\n"), @r"
+        KIND            MINOR  MAJOR  SHARE  REPEATED
+        allocator     324,403      0   99 %      95 %
+        stack             655      0  0.2 %       0 %
+        file            1,966      2  0.6 %      10 %
+        own mappings      327      0  0.1 %       0 %
+        other             327      0  0.1 %       0 %
+
+         FAULTS  SHARE  CALL SITE                 WHERE
+        324,403   99 %  solve<double> > memset    …ver  solver.c:120
+        ");
+    }
+
+    #[test]
     fn of_a_short_program_nothing_is_made_up() {
         let mut findings = sample::storm();
         findings.timeline = Timeline::new(None);
         (findings.minor_faults, findings.major_faults) = (49, 0);
         (findings.peak_resident_bytes, findings.peak_virtual_bytes) = (2 << 20, 0);
-        let report = strip_str(&text(&findings, 90)).to_string();
+        let report = strip_str(&text(&findings, Some(90))).to_string();
         assert!(report.contains("\n49 minor faults; 0 major; at most 2.00 MiB resident\n"));
         assert!(report.contains("before its sizes could be seen"), "{report}");
         for made_up in ["a second", "virtual", "█"] {
