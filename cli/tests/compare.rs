@@ -388,6 +388,21 @@ fn faults_takes_an_allocator_in_the_same_words() {
 }
 
 #[test]
+fn input_that_nobody_gets_is_told_of() {
+    let told = "the program read nothing, for standard input is not passed on";
+    let one = ["--with", "glibc", "-n", "1", "--warmup", "0"];
+    let with = |more: &[&str]| compare(&[&one, more, &["--", "cat"]].concat());
+    let slowly = ["--with", "glibc", "-n", "1", "--", "sleep", "0.3"];
+    compare(&slowly).write_stdin("a\n").assert().success().stderr(contains(told));
+    with(&[]).write_stdin("").assert().success().stderr(contains(told).not());
+    let file = FILES.join("unread");
+    fs::write(&file, "a\n").unwrap();
+    with(&[]).pipe_stdin(&file).unwrap().assert().success().stderr(contains(told));
+    let input = ["--input", file.to_str().unwrap()];
+    with(&input).write_stdin("a\n").assert().success().stderr(contains(told).not());
+}
+
+#[test]
 fn endless_messages_take_no_endless_memory() {
     let script = "head -c 40000000 /dev/zero >&2; echo done; sleep 60";
     let mut command = plain_tool();

@@ -1,13 +1,15 @@
 //! What `compare` and `advise` share: how the program runs, how it is measured, where reports go.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::allocators::{self, Candidate};
 use crate::arguments::ProgramArguments;
@@ -89,6 +91,20 @@ fn check_input(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether something waits on standard input, which is not for the program.
+fn has_input() -> bool {
+    let input = io::stdin();
+    let Ok(facts) = input.as_fd().try_clone_to_owned().and_then(|copy| File::from(copy).metadata())
+    else {
+        return false;
+    };
+    let mut asked = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    let is_ready = poll(&mut asked, PollTimeout::ZERO).is_ok()
+        && asked[0].revents().is_some_and(|found| found.contains(PollFlags::POLLIN));
+    let kind = facts.file_type();
+    kind.is_file() && facts.len() > 0 || kind.is_fifo() && is_ready
+}
+
 impl MeasuredArguments {
     fn reports(&self) -> [&Option<PathBuf>; 3] {
         [&self.json, &self.markdown, &self.html]
@@ -166,6 +182,12 @@ impl MeasuredArguments {
     }
 
     pub fn write(&self, report: &impl Formats) -> Result<()> {
+        // Not sooner, for whoever is to write to it may have begun together with the tool.
+        if self.input.is_none() && has_input() {
+            tell(
+                "the program read nothing, for standard input is not passed on: name --input FILE",
+            );
+        }
         if !take_output(self.reports()) {
             print(&report.table(limit_of(io::stdout().is_terminal())))?;
         }
