@@ -104,6 +104,10 @@ fn faults_passes_on_what_the_library_says_of_options() {
     faults(nobody, &["-o", "purgee=1"]).stderr(contains(unknown)).stderr(contains(unheeded));
     faults(nobody, &["-o", "purge=0"]).stderr(contains(unheeded)).stderr(contains(unknown).not());
     faults(nobody, &[]).stderr(contains("primalloc:").not());
+    let on_glibc = ["--allocator", "glibc", "-o", "purgee=1"];
+    faults(&library, &on_glibc).stderr(contains(unheeded)).stderr(contains(unknown).count(1));
+    faults(nobody, &["--allocator", "primalloc", "-o", "purgee=1"])
+        .stderr(contains(unknown).count(1).and(contains(unheeded).not()));
     faults(&library, &["-o", "purgee=1"])
         .stderr(contains(unknown).count(1))
         .stderr(contains(unheeded).not());

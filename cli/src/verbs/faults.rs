@@ -134,11 +134,11 @@ fn warn_if_refused(arguments: &FaultsArguments, recorder: &Recorder) {
 fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
     let program = Program::resolve(&arguments.command)?;
     let mut command = program.command();
-    set_environment(arguments, &program, &mut command)?;
-    let are_heeded = !are_options_for_nobody(arguments);
+    let is_primalloc = set_environment(arguments, &program, &mut command)?;
+    let are_heeded = is_primalloc || arguments.preload.options.is_empty();
     if !are_heeded {
         tell(
-            "the program runs on the allocator that it has, and only primalloc heeds --option; \
+            "the program does not run on primalloc, and only primalloc heeds --option; \
              --allocator primalloc runs it on that",
         );
     }
@@ -163,16 +163,17 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
     Ok(outcome.imitate())
 }
 
-/// As the caller has it, or on the allocator that is asked for and no other.
+/// As the caller has it, or on the allocator that is asked for and no other; and whether that is
+/// primalloc, which says itself which options it can't use.
 fn set_environment(
     arguments: &FaultsArguments,
     program: &Program,
     command: &mut Command,
-) -> Result<()> {
+) -> Result<bool> {
     let PreloadArguments { library, options, force } = &arguments.preload;
     let Some(name) = &arguments.allocator else {
         environment::apply(command, options);
-        return Ok(());
+        return Ok(environment::preloads_primalloc());
     };
     let selected = allocators::select(std::slice::from_ref(name), library.as_deref())?;
     let [candidate] = &selected[..] else {
@@ -185,13 +186,8 @@ fn set_environment(
             checked => checked?,
         }
     }
-    environment::replace_allocator(command, candidate.library())
-}
-
-/// Options are primalloc's: one that is preloaded says itself which it can't use.
-fn are_options_for_nobody(arguments: &FaultsArguments) -> bool {
-    let has_options = !arguments.preload.options.is_empty();
-    has_options && arguments.allocator.is_none() && !environment::preloads_primalloc()
+    environment::replace_allocator(command, candidate.library())?;
+    Ok(candidate.is_primalloc())
 }
 
 /// What primalloc would say of them. It is asked when all has been counted: a process that is
