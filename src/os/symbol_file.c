@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/print.h"
 #include "os/process.h"
 
 enum { PATH_SIZE = 1024 };
@@ -23,13 +24,18 @@ struct image {
     size_t size;
 };
 
-void symbol_file_path(const struct module *module, char *path, size_t size) {
-    size_t length = module->path[0] ? 0 : process_program(path, size - 1);
-    if (length == 0) {
-        length = bits_min(strlen(module->path), size - 1);
-        memcpy(path, module->path, length);
+size_t symbol_file_path(const struct module *module, char *path, size_t size) {
+    struct print out = print_to(path, size - 1);
+    if (module->path[0] == '\0' && module_is_program(module)) {
+        out.length = process_program(path, size);
+        print_text(&out, out.length ? "" : process_program_name());
+    } else if (module->path[0] != '/' && strchr(module->path, '/')) {
+        out.length = process_link(PROCESS_DIRECTORY, path, size - 1);
+        print_text(&out, out.length ? "/" : "");
     }
-    path[length] = '\0';
+    print_text(&out, module->path);
+    path[out.length] = '\0';
+    return out.length;
 }
 
 static bool open_image(const char *path, struct image *image) {

@@ -14,8 +14,9 @@ struct symbol {
     uintptr_t offset; /* of the address in the function */
 };
 
-/* The path of a module, terminated; the program's own is asked of the system. */
-void symbol_file_path(const struct module *module, char *path, size_t size);
+/* The path of a module, terminated, and its length. The program's own is not in the loader's list:
+ * the system is asked for it. Others may be relative: to where the process is by now. */
+size_t symbol_file_path(const struct module *module, char *path, size_t size);
 
 /* False if the file is gone or does not tell. */
 bool symbol_find(const struct module *module, uintptr_t address, struct symbol *symbol);

@@ -6,6 +6,7 @@
 #include "objects/block_bounds.h"
 #include "objects/size_class.h"
 #include "os/process.h"
+#include "os/symbol_file.h"
 #include "settings/options.h"
 #include "watch/check.h"
 #include "watch/stack.h"
@@ -30,12 +31,7 @@ static void print_label(struct print *out, const char *label) {
 
 static void print_path(struct print *out, const struct module *module) {
     char path[PATH_MAX_SIZE];
-    size_t length = *module->path ? 0 : process_program(path, sizeof path);
-    if (length) {
-        print_bytes(out, path, length);
-    } else {
-        print_text(out, *module->path ? module->path : process_program_name());
-    }
+    print_bytes(out, path, symbol_file_path(module, path, sizeof path));
 }
 
 /* As backtrace_symbols_fd writes them: object(+0xoffset) [0xaddress]. */

@@ -9,6 +9,7 @@
 #include "os/machine.h"
 #include "os/memory.h"
 #include "os/process.h"
+#include "os/symbol_file.h"
 #include "primalloc.h"
 #include "watch/stack.h"
 #include "watch/thread_label.h"
@@ -55,7 +56,6 @@ enum {
     COMMENT_SIZE_MAX = 100,
     WIRE_NUMBER = 0,
     WIRE_BLOCK = 2,
-    PATH_SIZE = sizeof(((struct profile_file *)0)->path)
 };
 
 static void put_varint(struct message *message, uint64_t value) {
@@ -267,20 +267,6 @@ static void write_string(struct profile_file *out, const char *text, size_t leng
     write_block(out, FIELD_profile_string_table, text, length);
 }
 
-/* The program's own name is not in the loader's list, and other names may be relative. */
-static void write_path(struct profile_file *out, const struct module *module) {
-    char *path = out->path;
-    struct print whole = print_to(path, PATH_SIZE);
-    if (module->path[0] == '\0' && module_is_program(module)) {
-        whole.length = process_program(path, PATH_SIZE);
-    } else if (module->path[0] != '/' && strchr(module->path, '/')) {
-        whole.length = process_link(PROCESS_DIRECTORY, path, PATH_SIZE);
-        print_text(&whole, whole.length ? "/" : "");
-    }
-    print_text(&whole, module->path);
-    write_string(out, path, whole.length);
-}
-
 static void write_strings(struct profile_file *out, unsigned modules) {
     for (unsigned i = 0; i < STRING_FIXED_COUNT; i++) {
         const char *text = text_at(fixed_strings, i);
@@ -300,7 +286,7 @@ static void write_strings(struct profile_file *out, unsigned modules) {
             digits[2 * n] = "0123456789abcdef"[module->build_id[n] >> 4];
             digits[2 * n + 1] = "0123456789abcdef"[module->build_id[n] & 15];
         }
-        write_path(out, module);
+        write_string(out, out->path, symbol_file_path(module, out->path, sizeof out->path));
         write_string(out, digits, (size_t)2 * module->build_id_length);
     }
 }

@@ -5,6 +5,7 @@ status."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -231,6 +232,25 @@ def test_the_reports_file(harness, check):
                       "held_space": 192, "indirect_objects": 4, "indirect_space": 192}
     assert all(sample.labels["kind"] == "lost" for sample in report.samples)
     assert re.fullmatch(r"\d+ \d+", report.facts["reachable"])
+
+
+def test_frames_name_their_library(harness, fixtures, built):
+    """One by a relative path; and many by paths so long that not all are kept, of which the last
+    ones are not taken for the program."""
+    shutil.copy(built / "plugin.so", harness.directory / "near.so")
+    folder = harness.directory
+    while len(str(folder)) < 3700:
+        folder = folder / ("f" * 200)
+    folder.mkdir(parents=True)
+    far = [shutil.copy(built / "plugin.so", folder / f"{number}.so") for number in range(20)]
+    program = fixtures("losing_plugins.c")
+    result = harness.run_preloaded([program, "./near.so", *far], directory=harness.directory,
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"}, check=False)
+    errors = result.stderr.decode()
+    assert result.returncode == LEAKED and sum_of(errors) == (21 * 79, 21), errors
+    frames = re.findall(r"allocated at\n *0x\w+ (?:\w+ )?\((.*)\+0x\w+\)\n", errors)
+    assert len(frames) == 21 and str(program) not in frames, frames
+    assert f"{harness.directory}/./near.so" in frames and "" in frames, frames
 
 
 def reports(directory, pattern):
