@@ -22,7 +22,9 @@
 #include "objects/tag.h"
 #include "objects/thread_sampler.h"
 #include "objects/threshold.h"
+#include "os/alone.h"
 #include "os/memory.h"
+#include "os/thread.h"
 #include "pages/page_heap.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
@@ -87,17 +89,16 @@ static void give_idle(struct thread_cache *cache) {
 
 /* What the program frees when it is asked to, and what is idle, go back first. Where a limit on
  * address space is to blame, giving up the address map makes room once: frees then take the slow
- * door, but allocation goes on. Only a thread that has a cache can know that it is the only one,
- * so it makes sure of its own first; our own thread has none, and must not run at that moment. */
+ * door, but allocation goes on. No other thread may look into the map at that moment: neither ours,
+ * nor one without a cache, which those that end, and those that only free at first, do not have. */
 PRIM_COLD bool make_room(void) {
-    struct thread_cache *cache = thread_cache_own();
     size_t before = page_heap_free_bytes();
     bool has_freed = deferred_free_beat(true);
-    give_idle(cache);
+    give_idle(thread_cache_own());
     hardened_trim();
     return has_freed || page_heap_free_bytes() > before ||
-           (memory_is_limited(SIZE_MAX) && cache && thread_cache_is_only() && maintenance_end() &&
-            address_map_abandon());
+           (memory_is_limited(SIZE_MAX) && thread_cache_is_only() && maintenance_end() &&
+            (process_is_alone() || thread_is_only()) && address_map_abandon());
 }
 
 /* For a large block of clean pages. Where such make the heap grow, bins may have been filled in

@@ -35,6 +35,10 @@ PRIM_INLINE uintptr_t thread_mark(void) {
 int thread_number(void);
 bool thread_is_there(int number);
 
+/* Whether the process has one thread, as the kernel counts them: also such as are ending. False,
+ * and errno is lost, if it does not tell. */
+bool thread_is_only(void);
+
 /* Sleeps for so many milliseconds, or until somebody changes the word from value and wakes it, or
  * for no reason at all. */
 void thread_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ms);

@@ -154,6 +154,13 @@ thread.join()
     assert harness.run_preloaded([PYTHON, "-c", script]).stdout == b"None 100\nthread\n"
 
 
+def test_the_map_stays_while_another_thread_may_look_into_it(harness, fixtures, each_library):
+    """It has no cache to be counted by: it is past the destructor that ends one."""
+    environment = harness.environment(LD_PRELOAD=str(each_library))
+    result = harness.run([fixtures("lowered_limit.c")], environment=environment)
+    assert result.stdout == b"no more\nmore\n"
+
+
 def test_blocks_grow_under_a_limit_that_was_lowered(harness):
     """Below what is in use the kernel moves no pages, and no new address space is to be had."""
     script = """
