@@ -433,7 +433,7 @@ prim_heap_t *prim_heap_new(void);
  * block freed. Of processes that share it only one may use the heap: behind a fork the parent or
  * the child.
  * Errors: NULL with ENOMEM, or with EINVAL if there is no whole unit, or one is in use by a
- *     heap. */
+ *     heap or, as far as that is seen, lies in a block. */
 prim_heap_t *prim_heap_new_in(void *memory, size_t size);
 
 /* Takes the heap away, but not its blocks: they belong to the default heap from now on, and their

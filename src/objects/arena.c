@@ -87,12 +87,10 @@ struct arena *arena_unnamed(void) {
 
 /* Whether no block of ours begins in the range, and nothing of it is lent already. */
 static bool is_foreign(uintptr_t start, uintptr_t end) {
-    for (uintptr_t slice = start; slice < end; slice += SLICE_SIZE) {
-        if (span_class_of((void *)slice)) {
-            return false;
-        }
+    while (start < end && !span_class_of((void *)start)) {
+        start += SLICE_SIZE;
     }
-    return true;
+    return start >= end;
 }
 
 struct arena *arena_create_lent(void *memory, size_t size) {
@@ -101,7 +99,7 @@ struct arena *arena_create_lent(void *memory, size_t size) {
     size_t most = bits_round_down((size_t)UINT32_MAX * ARENA_GRANULE, SLICE_SIZE);
     bool is_range = memory && start >= (uintptr_t)memory && end > start &&
                     end <= (uintptr_t)1 << PRIM_ADDRESS_BITS;
-    if (!is_range || !is_foreign(start, end)) {
+    if (!is_range || large_around(start) || !is_foreign(start, end)) {
         errno = EINVAL;
         return NULL;
     }

@@ -213,6 +213,21 @@ void *large_allocate_growing(size_t size) {
     return span ? (void *)span->address : NULL;
 }
 
+/* Only the first slice of a large block tells its class: the one that the address follows. */
+PRIM_COLD struct span *large_around(uintptr_t address) {
+    enum { SLICES_BACK_MAX = 1 << 16 }; /* 1 GiB */
+    struct span *slice = NULL;
+    for (unsigned i = 0; i < SLICES_BACK_MAX && !(slice && slice->object_class); i++) {
+        slice = span_of_slice(address - i * (uintptr_t)SLICE_SIZE);
+        if (!slice) {
+            return NULL;
+        }
+    }
+    bool is_inside = slice->object_class && slice->head_offset == 0 &&
+                     span_state(slice) == SPAN_LARGE && address < span_end(slice);
+    return is_inside ? slice : NULL;
+}
+
 void large_release(struct span *span) {
     end_block(span, SPAN_DIRTY);
 }

@@ -17,6 +17,10 @@ struct span *large_take(size_t size, size_t alignment, bool *is_zero);
 /* A block with room behind it, for one that has begun to grow: of any size; NULL without memory. */
 void *large_allocate_growing(size_t size);
 
+/* The large block, also of an arena, that an address lies in; NULL if in none, or if it begins more
+ * than a GiB before. */
+struct span *large_around(uintptr_t address);
+
 /* How many blocks there are; the most bytes that all had at a time; how many there ever were. */
 size_t large_count(void);
 size_t large_peak_bytes(void);

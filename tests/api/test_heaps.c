@@ -319,6 +319,22 @@ static void test_heap_in_own_memory(void **state) {
     assert_null(prim_heap_new_in(buffer, 1000));
 }
 
+/* Nor of what lies deep in a large one. */
+static void test_no_heap_in_a_block(void **state) {
+    (void)state;
+    enum { SIZE = 8 << 20, STEP = 1 << 20 };
+    char *blocks[] = {malloc(SIZE), prim_heap_malloc_aligned_at(NULL, SIZE, 1 << 20, 300000)};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        assert_non_null(blocks[i]);
+        for (size_t place = 0; place < SIZE; place += STEP) {
+            errno = 0;
+            assert_null(prim_heap_new_in(blocks[i] + place, SIZE - place));
+            assert_int_equal(errno, EINVAL);
+        }
+        free(blocks[i]);
+    }
+}
+
 static void test_aligned_at(void **state) {
     (void)state;
     for (size_t alignment = 1; alignment <= 1 << 20; alignment *= 2) {
@@ -468,6 +484,7 @@ int main(void) {
         cmocka_unit_test(test_deleted_heap_leaves_its_blocks),
         cmocka_unit_test(test_visitors),
         cmocka_unit_test(test_heap_in_own_memory),
+        cmocka_unit_test(test_no_heap_in_a_block),
         cmocka_unit_test(test_aligned_at),
         cmocka_unit_test(test_zeroing_realloc),
         cmocka_unit_test(test_expand_and_good_size),
