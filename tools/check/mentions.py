@@ -1,4 +1,5 @@
-"""Documents and comments name only what is there: files, functions, options, sections."""
+"""Documents, comments and memcheck's suppressions name only what is there: files, functions,
+options, sections."""
 
 import fnmatch
 import os
@@ -15,6 +16,7 @@ PATH = re.compile(r"[\w.\-*]+(/[\w.\-*]+)*/?$")
 CALL = re.compile(r"([A-Za-z_]\w*)\(\)?$")
 IDENTIFIER = re.compile(r"(?=.*[a-z])[a-z]\w*_\w*$|PRIM(ALLOC)?_[A-Z]\w*$")
 WORD = re.compile(r"[A-Za-z_]\w*")
+FRAME = re.compile(r"\s*fun:([A-Za-z]\w*)$")  # of a suppression; the loader's begin with _
 FILE_NAME = re.compile(r"[\w\-]+\.[a-z0-9.]+")
 PLACEHOLDER = re.compile(r"(^|/)(DIR|FILE|NAME|PATH|PREFIX|PROGRAM|RULE)([/.]|$)")
 
@@ -131,4 +133,10 @@ def check(tree):
                 spans += 1
                 reason = names.missing(span, path)
                 problems += [f"{path}:{line}: {reason}"] if reason else []
+    for path in tree.files(suffixes={".supp"}):
+        for line, text in enumerate(tree.read(path).splitlines(), 1):
+            frame = FRAME.match(text)
+            spans += frame is not None
+            if frame and frame[1] not in names.words:
+                problems.append(f"{path}:{line}: `{frame[1]}` occurs nowhere in the source")
     return Outcome(f"{len(documents)} documents, {spans} names, {links} links", problems)

@@ -28,4 +28,8 @@ CASES = [
     Case("a dead anchor", "no heading for #none", document("[other](other.md#none)\n")),
     Case("a comment", "src/base/a.c:2: `bits_none` occurs nowhere",
          TREE | {"src/base/a.c": "\n/* see `bits_none` */\n"}),
+    Case("frames of suppressions", None,
+         TREE | {"a.supp": "{\n   some words\n   fun:bits_highest\n   fun:_dl_fixup*\n}\n"}),
+    Case("a frame that is gone", "a.supp:2: `bits_none` occurs nowhere",
+         TREE | {"a.supp": "{\n   fun:bits_none\n}\n"}),
 ]
