@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -108,12 +109,22 @@ void process_write_output(const char *text, size_t length) {
     }
 }
 
+/* Beyond the process's limit a write would end it by a signal; what has no end is not limited. */
+static bool may_grow(int file, size_t length) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+           (rlim_t)syscall(SYS_lseek, file, (off_t)0, SEEK_END) + length <= limit.rlim_cur;
+}
+
+/* It waits for nobody who may read a pipe. */
 bool process_append_to_file(const char *path, const char *text, size_t length) {
+    enum { FLAGS = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK };
     int saved_errno = errno;
-    int file = is_confined() ? -1 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-    bool is_written = file >= 0 && write(file, text, length) == (ssize_t)length;
+    int file = is_confined() ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, FLAGS, 0644);
+    bool is_written = file >= 0 && may_grow(file, length) &&
+                      syscall(SYS_write, file, text, length) == (long)length;
     if (file >= 0) {
-        close(file);
+        syscall(SYS_close, file);
     }
     errno = saved_errno;
     return is_written;
@@ -171,9 +182,8 @@ void process_answer_handshake(const char *request, const char *line, size_t leng
     struct stat status;
     if (*end == '\0' && fd <= 65535 && fstat((int)fd, &status) == 0 && S_ISFIFO(status.st_mode) &&
         status.st_dev == device && status.st_ino == inode) {
-        ssize_t written = write((int)fd, line, length);
-        (void)written;
-        close((int)fd);
+        syscall(SYS_write, (int)fd, line, length);
+        syscall(SYS_close, (int)fd);
     }
     errno = saved_errno;
 }

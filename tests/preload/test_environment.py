@@ -202,6 +202,19 @@ def test_a_line_of_statistics_that_cannot_be_written(harness):
     assert result.stderr == b"primalloc: cannot write /no/such/file\n"
 
 
+def test_a_line_of_statistics_that_must_not_be_written(harness):
+    """Beyond the limit on files a write ends a process by a signal, a pipe may have no reader."""
+    output, pipe = harness.directory / "line", harness.directory / "pipe"
+    output.write_bytes(b"x" * 1000)
+    os.mkfifo(pipe)
+    for path in (output, pipe):
+        command = ["bash", "-c", 'ulimit -f 1 && exec "$@"', "limited", "true"]
+        result = harness.run_preloaded(command, changes={"PRIMALLOC_STATS_OUTPUT": str(path)},
+                                       timeout=20)
+        assert result.stderr == f"primalloc: cannot write {path}\n".encode()
+    assert output.stat().st_size == 1000
+
+
 def test_calls_that_nobody_counted_are_not_told(harness):
     output = harness.directory / "line"
     harness.run_preloaded(["true"], changes={"PRIMALLOC_STATS_OUTPUT": str(output)})
