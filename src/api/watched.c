@@ -68,7 +68,7 @@ void watched_end_heap(struct arena *arena) {
 void watched_finish(void) {
     check_finish();
     if (options.stats_output) {
-        char line[512]; /* names of files have up to 255 bytes */
+        char line[1024]; /* names of files have up to 255 bytes, of which each may become three */
         struct print out = print_to(line, sizeof line);
         snapshot_print_calls(&out);
         if (!process_append_to_file(options.stats_output, line, out.length)) {

@@ -19,6 +19,7 @@
 #include "pages/page_heap.h"
 #include "pages/returned.h"
 #include "settings/options.h"
+#include "watch/report.h"
 
 /* All texts in one piece, so that a row needs no pointer and no room that it does not fill. */
 struct texts {
@@ -251,7 +252,9 @@ static void print_counted_calls(struct print *out) {
 }
 
 PRIM_COLD void snapshot_print_calls(struct print *out) {
-    print_format(out, "primalloc pid=%u program=%s ", process_id(), process_program_name());
+    print_format(out, "primalloc pid=%u program=", process_id());
+    report_print_name(out, process_program_name());
+    print_text(out, " ");
     if (options.stats) {
         print_counted_calls(out);
     }

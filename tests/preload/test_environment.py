@@ -215,6 +215,15 @@ def test_a_line_of_statistics_that_must_not_be_written(harness):
     assert output.stat().st_size == 1000
 
 
+def test_a_line_of_statistics_stays_one(harness):
+    """Whatever the program is called."""
+    output = harness.directory / "line"
+    harness.run_preloaded(["bash", "-c", 'exec -a "$1" sleep 0', "", "a \n\x1b%\xff" + "\n" * 240],
+                          changes={"PRIMALLOC_STATS_OUTPUT": str(output)})
+    names = r"program=a %0a%1b%25%c3%bf" + "%0a" * 240
+    assert re.fullmatch(rf"primalloc pid=\d+ {names} foreign=0\n", output.read_text())
+
+
 def test_calls_that_nobody_counted_are_not_told(harness):
     output = harness.directory / "line"
     harness.run_preloaded(["true"], changes={"PRIMALLOC_STATS_OUTPUT": str(output)})
