@@ -21,6 +21,16 @@ TEXT, JSON, XML, OPENMETRICS, MALLOC_INFO = 0, 1, 2, 3, 9
 HELD = 10 * 1000000  # bytes in the fixture's large blocks
 
 
+@pytest.mark.parametrize("file, target, rows", [
+    ("snapshot.c", "snapshot->", FIGURES), ("snapshot.c", r"(class->|\s\.)", CLASS_FIGURES),
+    ("heap_rows.c", r"\s\.", HEAP_FIGURES)])
+def test_no_figure_is_forgotten(file, target, rows):
+    """They are filled in one by one, but for those of the process; one left out would be 0."""
+    source = (ROOT / "src" / "watch" / file).read_text()
+    for name, group, _, _ in rows:
+        assert group == "PROCESS" or re.search(rf"{target}{name} \+?=\s", source), name
+
+
 @pytest.fixture
 def write(harness, fixtures):
     """The fixture's statistics in a form, as text."""
