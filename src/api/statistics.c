@@ -77,11 +77,15 @@ static void write_output(const char *text, size_t length, void *context) {
     process_write_output(text, length);
 }
 
-PRIM_EXPORT void prim_stats_print(void) {
-    if (!report_write(REPORT_TEXT, write_output, NULL)) {
-        static const char line[] = "primalloc: no statistics: no memory, or an interrupted call\n";
+static void tell(bool is_done) {
+    static const char line[] = "primalloc: no statistics: no memory, or an interrupted call\n";
+    if (!is_done) {
         process_write_output(line, sizeof line - 1);
     }
+}
+
+PRIM_EXPORT void prim_stats_print(void) {
+    tell(report_write(REPORT_TEXT, write_output, NULL));
 }
 
 PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats,
@@ -97,8 +101,7 @@ PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats
 }
 
 PRIM_EXPORT void prim_heap_stats_print(prim_heap_t *heap) {
-    struct heap_row row = heap_row_of((struct arena *)heap);
-    report_write_heap(&row, write_output, NULL);
+    tell(report_write_heap((struct arena *)heap, write_output, NULL));
 }
 
 PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output, void *context) {

@@ -156,11 +156,7 @@ PRIM_EXPORT int prim_stats_write(enum prim_stats_form form, prim_output *output,
 
 PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats,
                                        size_t size) {
-    struct arena_counts counts = {0};
-    bool is_inside = thread_cache_is_inside();
-    if (!is_inside) {
-        counts = arena_counts((struct arena *)heap);
-    }
+    struct arena_counts counts = arena_counts((struct arena *)heap);
     struct prim_heap_stats known = {
         .live_bytes = counts.live_bytes,
         .live_blocks = counts.live_count,
@@ -174,7 +170,7 @@ PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats
         .limit_bytes = counts.limit == SIZE_MAX ? 0 : counts.limit,
     };
     size_t known_size = copy(stats, size, &known, sizeof known);
-    return is_inside ? 0 : known_size;
+    return thread_cache_is_inside() ? 0 : known_size;
 }
 
 PRIM_EXPORT void prim_heap_stats_print(prim_heap_t *heap) {

@@ -149,6 +149,7 @@ struct arena *arena_or_tag_of(const void *block);
 
 void arena_set_limit(struct arena *arena, size_t limit);
 void arena_set_name(struct arena *arena, const char *name); /* as much of it as there is room for */
+/* All zero in a signal handler that interrupted us. */
 struct arena_counts arena_counts(struct arena *arena);
 
 /* Shows each arena that exists, deleted ones as well, with its lock held and that of their list. */

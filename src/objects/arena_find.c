@@ -130,10 +130,12 @@ void arena_set_limit(struct arena *arena, size_t limit) {
 }
 
 struct arena_counts arena_counts(struct arena *arena) {
-    thread_cache_nest();
-    lock_acquire(&arena->lock, LOCK_ARENA);
-    struct arena_counts counts = arena->counts;
-    lock_release(&arena->lock, LOCK_ARENA);
-    thread_cache_leave();
+    struct arena_counts counts = {0};
+    if (thread_cache_enter()) {
+        lock_acquire(&arena->lock, LOCK_ARENA);
+        counts = arena->counts;
+        lock_release(&arena->lock, LOCK_ARENA);
+        thread_cache_leave();
+    }
     return counts;
 }

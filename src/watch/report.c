@@ -48,7 +48,7 @@ PRIM_COLD void report_print_name(struct print *out, const char *name) {
 }
 
 static struct report *begin(report_output *output, void *context) {
-    struct report *report = memory_map(sizeof *report);
+    struct report *report = thread_cache_is_inside() ? NULL : memory_map(sizeof *report);
     if (report) {
         report->is_full = options.stats;
         report->output = output;
@@ -71,7 +71,7 @@ PRIM_COLD bool report_write(enum report_form form, report_output *output, void *
         [REPORT_OPENMETRICS] = report_as_openmetrics,
     };
     enum { NEW_HEAPS = 64 }; /* that may be made before they are listed */
-    struct report *report = thread_cache_is_inside() ? NULL : begin(output, context);
+    struct report *report = begin(output, context);
     if (!report) {
         return false;
     }
@@ -90,12 +90,13 @@ PRIM_COLD bool report_write(enum report_form form, report_output *output, void *
     return is_done;
 }
 
-PRIM_COLD bool report_write_heap(struct heap_row *row, report_output *output, void *context) {
+PRIM_COLD bool report_write_heap(struct arena *arena, report_output *output, void *context) {
     struct report *report = begin(output, context);
     if (!report) {
         return false;
     }
-    report->heaps = (struct heap_rows){.rows = row, .row_count = 1};
+    struct heap_row row = heap_row_of(arena);
+    report->heaps = (struct heap_rows){.rows = &row, .row_count = 1};
     report_heaps_as_text(report);
     end(report);
     return true;

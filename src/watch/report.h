@@ -24,11 +24,12 @@ struct report {
     char piece[REPORT_PIECE];
 };
 
-/* Takes a snapshot and writes it; false when there is no memory for that. */
+/* Takes a snapshot and writes it; false when there is no memory for that, or in a signal handler
+ * that interrupted us. */
 bool report_write(enum report_form form, report_output *output, void *context);
 
-/* Writes one heap's row for a person; false when there is no memory for that. */
-bool report_write_heap(struct heap_row *row, report_output *output, void *context);
+/* Writes one heap's row for a person; false in the same cases. */
+bool report_write_heap(struct arena *arena, report_output *output, void *context);
 
 /* For the forms: to be called after each line, which has at most REPORT_LINE_MAX bytes; or with the
  * last of its text. */

@@ -204,6 +204,13 @@ def test_long_names_leave_lines_whole(harness):
     assert result.stderr.decode().splitlines()[0].endswith(f"({program.name})")
 
 
+def test_a_handler_asks_for_those_of_a_heap(harness, fixtures, each_library):
+    """While the program holds the heap's lock there are none."""
+    environment = harness.environment(LD_PRELOAD=str(each_library))
+    program = fixtures("heap_in_handler.c", f"-I{ROOT / 'include'}")
+    assert harness.run([program], environment=environment, timeout=60).stdout == b"asked\n"
+
+
 @pytest.mark.parametrize("leak", [False, True])
 def test_show_stats_at_exit(harness, fixtures, leak):
     command = [fixtures("statistics.c"), TEXT, *(["leak"] if leak else [])]
