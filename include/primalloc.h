@@ -385,7 +385,8 @@ int prim_profile_start(const char *settings);
 void prim_profile_stop(void);
 
 /* Writes what is known now to this file, or with NULL to PATH with the next number. Returns 0.
- * Errors: -1 with EIO: the file could not be written, or there was no profile or no path. */
+ * Errors: -1 with EIO: the file could not be written, there was no profile or no path, or a signal
+ *     handler asked that interrupted the allocator. */
 int prim_profile_dump(const char *path);
 
 /* == Leaks ==
@@ -393,7 +394,8 @@ int prim_profile_dump(const char *path);
  * Threads: any, at any time. */
 
 /* Looks now and prints what it finds. Returns how many blocks leaked so far.
- * Errors: -1 with ENOTSUP: the check is off, or there is no memory for it. */
+ * Errors: -1 with ENOTSUP: the check is off, there is no memory for it, or a signal handler asked
+ *     that interrupted the allocator. */
 long prim_leak_check(void);
 
 /* The block, and what only it leads to, is no leak. Nor is what the calling thread allocates
@@ -591,7 +593,8 @@ void *prim_expand(void *block, size_t size);
  * one has are those asked for, or what prim_malloc_usable_size tells.
  * Errors: none. */
 size_t prim_good_size(size_t size);
-/* How many faults all blocks have, if option check is on.
+/* How many faults all blocks have, if option check is on; 0 for a signal handler that interrupted the
+ * allocator.
  * Errors: none. */
 size_t prim_check_all(void);
 #ifdef __cplusplus

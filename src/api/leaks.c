@@ -1,6 +1,7 @@
 /* leaks.c - prim_leak_*. */
 #include <errno.h>
 
+#include "objects/thread_cache.h"
 #include "primalloc.h"
 #include "settings/options.h"
 #include "watch/leak.h"
@@ -8,7 +9,7 @@
 #include "watch/profile_exact.h"
 
 PRIM_EXPORT long prim_leak_check(void) {
-    int64_t leaked = options.leak_check ? leak_check() : -1;
+    int64_t leaked = options.leak_check && !thread_cache_is_inside() ? leak_check() : -1;
     if (leaked < 0) {
         errno = ENOTSUP;
     }

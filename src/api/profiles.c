@@ -7,6 +7,7 @@
 
 #include "base/print.h"
 #include "objects/heap.h"
+#include "objects/thread_cache.h"
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/options.h"
@@ -71,7 +72,7 @@ PRIM_EXPORT void prim_profile_stop(void) {
 }
 
 PRIM_EXPORT int prim_profile_dump(const char *path) {
-    if (!profile_dump(path)) {
+    if (thread_cache_is_inside() || !profile_dump(path)) {
         errno = EIO;
         return -1;
     }

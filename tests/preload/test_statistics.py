@@ -204,11 +204,16 @@ def test_long_names_leave_lines_whole(harness):
     assert result.stderr.decode().splitlines()[0].endswith(f"({program.name})")
 
 
-def test_a_handler_asks_for_those_of_a_heap(harness, fixtures, each_library):
-    """While the program holds the heap's lock there are none."""
-    environment = harness.environment(LD_PRELOAD=str(each_library))
-    program = fixtures("heap_in_handler.c", f"-I{ROOT / 'include'}")
-    assert harness.run([program], environment=environment, timeout=60).stdout == b"asked\n"
+@pytest.mark.parametrize("what, setting", [
+    ("heap", "STATS=off"), ("profile", "PROFILE=p.pb.gz,rate=1"), ("leaks", "LEAK_CHECK=normal"),
+    ("checks", "CHECK=report")])
+def test_a_handler_asks(harness, fixtures, each_library, what, setting):
+    """While the program is in a call, and may hold the lock, there is no answer."""
+    name, value = setting.split("=", 1)
+    environment = harness.environment(LD_PRELOAD=str(each_library), **{f"PRIMALLOC_{name}": value})
+    program = fixtures("ask_in_handler.c", f"-I{ROOT / 'include'}")
+    result = harness.run([program, what], environment=environment, timeout=60)
+    assert result.stdout == b"asked\n"
 
 
 @pytest.mark.parametrize("leak", [False, True])
