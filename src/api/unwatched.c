@@ -134,11 +134,11 @@ PRIM_EXPORT void prim_stats_print(void) {
     if (take_figures(&known)) {
         print_text(&out, "primalloc: heap of ");
         print_part(&out, known.mapped_bytes, " bytes, of these free ");
-        print_part(&out, known.dirty_bytes, " that may be resident and ");
-        print_part(&out, known.clean_bytes, " that are not; most at a time ");
+        print_part(&out, known.dirty_bytes, " maybe resident, ");
+        print_part(&out, known.clean_bytes, " not; most at a time ");
         print_part(&out, known.held_peak_bytes, "\n");
     } else {
-        print_text(&out, "primalloc: no statistics from within an interrupted call\n");
+        print_text(&out, "primalloc: no statistics: an interrupted call\n");
     }
     process_write_output(line, out.length);
 }

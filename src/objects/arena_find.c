@@ -129,9 +129,10 @@ void arena_set_limit(struct arena *arena, size_t limit) {
     thread_cache_leave();
 }
 
-struct arena_counts arena_counts(struct arena *arena) {
+PRIM_COLD struct arena_counts arena_counts(struct arena *arena) {
     struct arena_counts counts = {0};
-    if (thread_cache_enter()) {
+    if (!thread_cache_is_inside()) {
+        thread_cache_nest();
         lock_acquire(&arena->lock, LOCK_ARENA);
         counts = arena->counts;
         lock_release(&arena->lock, LOCK_ARENA);

@@ -117,7 +117,7 @@ static bool may_grow(int file, size_t length) {
 }
 
 /* It waits for nobody who may read a pipe. */
-bool process_append_to_file(const char *path, const char *text, size_t length) {
+PRIM_COLD bool process_append_to_file(const char *path, const char *text, size_t length) {
     enum { FLAGS = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK };
     int saved_errno = errno;
     int file = is_confined() ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, FLAGS, 0644);

@@ -55,8 +55,8 @@ def test_who_asks_for_an_observer_is_told(harness):
         LD_PRELOAD=str(MINIMAL), PRIMALLOC_PROFILE="heap.pb.gz", PRIMALLOC_SHOW_STATS="1"))
     told, statistics = result.stderr.decode().splitlines()
     assert told == "primalloc: PRIMALLOC_PROFILE does nothing in the minimal library"
-    assert re.fullmatch(r"primalloc: heap of \d+ bytes, of these free \d+ that may be resident and "
-                        r"\d+ that are not; most at a time \d+", statistics)
+    assert re.fullmatch(r"primalloc: heap of \d+ bytes, of these free \d+ maybe resident, "
+                        r"\d+ not; most at a time \d+", statistics)
     assert not (harness.directory / "heap.pb.gz").exists()
 
 
