@@ -51,13 +51,11 @@ PRIM_INLINE void *family_realloc(void *block, size_t size) {
     return front_realloc(block, size);
 }
 
-PRIM_INLINE void *family_reallocarray(void *block, size_t count, size_t size) {
+PRIM_INLINE void *family_reallocarray(void *block, size_t count, size_t size,
+                                      void *resize(void *block, size_t size)) {
     size_t total;
-    if (PRIM_UNLIKELY(__builtin_mul_overflow(count, size, &total))) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return family_realloc(block, total);
+    bool is_too_much = __builtin_mul_overflow(count, size, &total);
+    return resize(block, is_too_much ? SIZE_MAX : total); /* for want of memory it is refused */
 }
 
 PRIM_INLINE void *family_aligned_alloc(size_t alignment, size_t size) {
@@ -95,14 +93,11 @@ PRIM_INLINE void *family_valloc(size_t size) {
     return front_allocate(size, memory_page_size(), CALL_ALIGNED, __builtin_return_address(0));
 }
 
+/* A size too great to be rounded stays what it is, and is refused. */
 PRIM_INLINE void *family_pvalloc(size_t size) {
     size_t page = memory_page_size();
-    if (PRIM_UNLIKELY(size > PTRDIFF_MAX)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return front_allocate(bits_max(bits_round_up(size, page), page), page, CALL_ALIGNED,
-                          __builtin_return_address(0));
+    size_t rounded = bits_max(bits_round_up(size, page), page);
+    return front_allocate(bits_max(rounded, size), page, CALL_ALIGNED, __builtin_return_address(0));
 }
 
 #endif

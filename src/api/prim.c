@@ -20,7 +20,7 @@ PRIM_EXPORT void *prim_realloc(void *block, size_t size) {
 }
 
 PRIM_EXPORT void *prim_reallocarray(void *block, size_t count, size_t size) {
-    return family_reallocarray(block, count, size);
+    return family_reallocarray(block, count, size, prim_realloc);
 }
 
 PRIM_EXPORT void prim_free_sized(void *block, size_t size) {

@@ -21,10 +21,6 @@ PRIM_EXPORT void *realloc(void *block, size_t size) {
     return family_realloc(block, size);
 }
 
-PRIM_EXPORT void *reallocarray(void *block, size_t count, size_t size) {
-    return family_reallocarray(block, count, size);
-}
-
 PRIM_EXPORT void free_sized(void *block, size_t size) {
     family_free_sized(block, size);
 }
@@ -45,7 +41,6 @@ ALIAS(prim_malloc, malloc)
 ALIAS(prim_free, free)
 ALIAS(prim_calloc, calloc)
 ALIAS(prim_realloc, realloc)
-ALIAS(prim_reallocarray, reallocarray)
 ALIAS(prim_free_sized, free_sized)
 ALIAS(prim_free_aligned_sized, free_aligned_sized)
 ALIAS(prim_aligned_alloc, aligned_alloc)

@@ -6,6 +6,16 @@ PRIM_EXPORT void *memalign(size_t alignment, size_t size) {
     return family_memalign(alignment, size);
 }
 
+/* As glibc's it calls the process's realloc, which is not ours where the program has a malloc of
+ * its own, another allocator stands before us, or valgrind: all without a reallocarray. */
+PRIM_EXPORT void *reallocarray(void *block, size_t count, size_t size) {
+    return family_reallocarray(block, count, size, realloc);
+}
+
+PRIM_EXPORT void *prim_reallocarray(void *block, size_t count, size_t size) {
+    return family_reallocarray(block, count, size, front_realloc);
+}
+
 PRIM_EXPORT void *valloc(size_t size) {
     return family_valloc(size);
 }

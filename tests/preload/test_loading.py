@@ -150,7 +150,7 @@ def test_without_a_dlopen_behind_ours(harness, fixtures, each_library):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_t15_beside_another_allocator(harness, fixtures, library, order):
     """Two allocators preloaded: the first one serves. (A program that calls a function which the
-    first one lacks does mix them: jemalloc has no reallocarray.)"""
+    first one lacks does mix them, but for reallocarray, which calls its realloc.)"""
     other = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
     if not os.path.exists(other):
         pytest.skip("libjemalloc2 is not installed (tests/apt-packages.txt)")
