@@ -118,9 +118,10 @@ static bool ask_for(uintptr_t start, uintptr_t end) {
 }
 
 /* A range that is resident as a whole says nothing: the end of one goes without now and then, more
- * and more rarely. */
-static bool is_probe(uint32_t count) {
-    return (count & (count - 1)) == 0 && (count & PROBES);
+ * and more rarely. Large blocks may be of several kinds: those that nobody fills, after one that
+ * was filled, would cost a huge page each. So of these the second goes without, too. */
+static bool is_probe(uint32_t count, bool is_large) {
+    return (count & (count - 1)) == 0 && (count & (PROBES | is_large));
 }
 
 /* A range of slabs may have been asked for before. */
@@ -128,7 +129,7 @@ static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end
     size_t dense = last_dense_size(judgement);
     bool is_wanted = dense != 0;
     uint32_t count = load_relaxed(&judgement->count);
-    uintptr_t probe = is_wanted && is_probe(count) ? end - HUGE_SIZE : end;
+    uintptr_t probe = is_wanted && is_probe(count, judgement == &of_large) ? end - HUGE_SIZE : end;
     probe = is_wanted ? bits_min(probe, start + dense * DENSE_TIMES) : probe;
     store_relaxed(&judgement->count, count + is_wanted);
     store_relaxed(&judgement->is_wanted, is_wanted);
@@ -161,7 +162,7 @@ static PRIM_NOINLINE bool may_ask_for_slabs(void) {
 static void ask_for_next(uintptr_t start, uintptr_t clean_end) {
     if (start + HUGE_SIZE <= clean_end && !span_has_mark(start, MARK_ASKED) &&
         load_relaxed(&of_small.is_wanted) && load_relaxed(&pause_left) == 0 &&
-        !is_probe(load_relaxed(&of_small.count)) && may_ask_for_slabs()) {
+        !is_probe(load_relaxed(&of_small.count), false) && may_ask_for_slabs()) {
         ask_for(start, start + HUGE_SIZE);
     }
 }

@@ -51,6 +51,13 @@ def test_dense_blocks_become_huge(blocks, kernel_gives):
     assert huge(figures) == 0
 
 
+def test_what_follows_a_dense_block_may_be_sparse(harness, fixtures):
+    """A huge page for the first one, which cannot be known before, and for none of the others."""
+    result = harness.run([fixtures("other_blocks.c", "-fno-builtin")],
+                         environment=harness.preloaded())
+    assert 0 < int(result.stdout) < 4 * MIB
+
+
 def test_always_and_never(blocks, kernel_gives):
     _, figures = blocks("20", "4", "dense", PRIMALLOC_THP="never")
     assert huge(figures) == 0

@@ -75,6 +75,22 @@ static void test_first_range_gets_none(void **state) {
     assert_int_equal(load_relaxed(&huge_asked_bytes), 0);
 }
 
+/* Large blocks that come after a dense one may be of another kind: few of them find that out. To be
+ * called before others were wanted. */
+static void test_others_than_the_dense(void **state) {
+    (void)state;
+    struct span *dense = take(8 * BLOCK);
+    consider(dense);
+    touch(dense);
+    size_t before = load_relaxed(&huge_asked_bytes);
+    for (int i = 0; i < 12; i++) {
+        struct span *span = take(BLOCK + BLOCK / 2);
+        consider(span);
+        *(char *)span->address = 1;
+    }
+    assert_true(load_relaxed(&huge_asked_bytes) - before <= HUGE_SIZE);
+}
+
 /* A table of any size may be sparse, whatever was dense before: sixteen times as much becomes huge,
  * and the rest tells of the next. */
 static void test_sparse_table(void **state) {
@@ -199,6 +215,7 @@ int main(void) {
         cmocka_unit_test(test_small_heap_gets_none),
         cmocka_unit_test(test_many_threads_get_none),
         cmocka_unit_test(test_first_range_gets_none),
+        cmocka_unit_test(test_others_than_the_dense),
         cmocka_unit_test(test_sparse_table),
         cmocka_unit_test(test_dense_use_earns_them),
         cmocka_unit_test(test_sparse_use_does_not),
