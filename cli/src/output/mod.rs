@@ -32,7 +32,7 @@ mod sample;
 
 use anyhow::Result;
 
-pub use quantity::{bytes_text, with_thousands};
+pub use quantity::{bytes_text, time_text, with_thousands};
 pub use report::{Entry, Host, Report};
 pub use shell::{shell_text, shell_word};
 pub use table::{WIDTH_WITHOUT_TERMINAL, listing};

@@ -1,5 +1,9 @@
 //! Numbers in units that people read.
 
+use std::time::Duration;
+
+use indicatif::HumanDuration;
+
 use crate::measure::{Summary, Unit};
 
 const MEBIBYTE: f64 = 1_048_576.0;
@@ -99,6 +103,14 @@ pub fn bytes_text(bytes: u64) -> String {
     Scale::for_range(Unit::Bytes, bytes, bytes).format(bytes)
 }
 
+/// "500 ms", "3.50 s", "15 seconds", "8 hours".
+pub fn time_text(seconds: f64) -> String {
+    match seconds {
+        short if short < 10.0 => Scale::for_range(Unit::Seconds, short, short).format(short),
+        long => HumanDuration(Duration::from_secs_f64(long)).to_string(),
+    }
+}
+
 /// A change, with its sign.
 pub fn signed_bytes(change: i64) -> String {
     let sign = match change {
@@ -112,6 +124,14 @@ pub fn signed_bytes(change: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_as_exact_as_they_are_short() {
+        assert_eq!(time_text(0.5), "500 ms");
+        assert_eq!(time_text(3.5), "3.50 s");
+        assert_eq!(time_text(15.2), "15 seconds");
+        assert_eq!(time_text(3.0 * 3600.0), "3 hours");
+    }
 
     #[test]
     fn shares_are_never_rounded_to_nothing() {

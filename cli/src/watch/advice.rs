@@ -1,12 +1,8 @@
 //! What was seen, in plain words: whether it grows, what of it, and who would know more.
 
-use std::time::Duration;
-
-use indicatif::HumanDuration;
-
 use super::{End, SizeTrend, Trend, Watched};
 use crate::explain::Use;
-use crate::output::{bytes_text, with_thousands};
+use crate::output::{bytes_text, time_text, with_thousands};
 
 /// So many sizes are named, if they are as much of the change.
 const SIZES_SHOWN: usize = 3;
@@ -32,7 +28,7 @@ pub fn advice(found: &Watched) -> Vec<String> {
 fn whole(found: &Watched) -> String {
     let trend = found.whole();
     let [first, last] = [trend.first_bytes, trend.last_bytes].map(bytes_text);
-    let time = HumanDuration(Duration::from_secs_f64(found.seconds()));
+    let time = time_text(found.seconds());
     let change = bytes_text(trend.change_bytes.unsigned_abs());
     let enough = "Watch it longer to see whether it comes to rest.";
     match &trend {

@@ -1,11 +1,7 @@
 //! Figures and words that the formats share.
 
-use std::time::Duration;
-
-use indicatif::HumanDuration;
-
 use crate::output::explain;
-use crate::output::quantity::{bytes_text, signed_bytes, with_thousands};
+use crate::output::quantity::{bytes_text, signed_bytes, time_text, with_thousands};
 use crate::watch::{End, SizeTrend, Trend, Watched};
 
 /// Sizes of blocks that are shown.
@@ -42,13 +38,13 @@ pub fn headline(found: &Watched) -> String {
     let size = bytes_text(seen.resident_bytes);
     let whose = format!("{} ({})", seen.program, seen.pid.unwrap_or(0));
     if whole.change_bytes.abs() < found.change_min() {
-        return format!("{whose}: {size} resident, as {} before", time(found));
+        return format!("{whose}: {size} resident, as {} before", time_text(found.seconds()));
     }
-    format!("{whose}: {size} resident, {} in {}", signed_bytes(whole.change_bytes), time(found))
-}
-
-pub fn time(found: &Watched) -> String {
-    HumanDuration(Duration::from_secs_f64(found.seconds())).to_string()
+    format!(
+        "{whose}: {size} resident, {} in {}",
+        signed_bytes(whole.change_bytes),
+        time_text(found.seconds())
+    )
 }
 
 pub fn totals(found: &Watched) -> String {
