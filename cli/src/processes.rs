@@ -97,10 +97,15 @@ pub fn descendants(is_parent: impl Fn(i32) -> bool) -> HashMap<i32, u64> {
     }
 }
 
+/// When the process started, if it still runs: another one may get its number.
+pub fn start_of(pid: i32) -> Option<u64> {
+    let stat = Process::new(pid).ok()?.stat().ok()?;
+    (!"ZX".contains(stat.state)).then_some(stat.starttime)
+}
+
 /// Whether the one that started then still runs.
 pub fn is_same_process(pid: i32, start: u64) -> bool {
-    let stat = Process::new(pid).and_then(|process| process.stat());
-    stat.is_ok_and(|stat| stat.starttime == start && !"ZX".contains(stat.state))
+    start_of(pid) == Some(start)
 }
 
 enum Mapped {

@@ -12,10 +12,8 @@ const SIZES_SHOWN: usize = 3;
 pub fn advice(found: &Explanation) -> Vec<String> {
     let mut sentences = Vec::new();
     sentences.extend(cut_off(found));
-    if let Some(why) = &found.unread {
-        sentences
-            .push(format!("It runs on primalloc, but its heap is not told apart here: {why}."));
-    } else if !found.is_ours {
+    sentences.extend(unread(found));
+    if !found.is_ours {
         sentences.push(format!(
             "It does not run on primalloc, so nobody can tell what of its anonymous memory is in \
              use and what malloc keeps. Of one that does it is told: primalloc run -- {} ...",
@@ -27,6 +25,12 @@ pub fn advice(found: &Explanation) -> Vec<String> {
     remarks.sort_by_key(|remark| std::cmp::Reverse(remark.bytes));
     sentences.extend(remarks.into_iter().map(|remark| remark.sentence));
     sentences
+}
+
+/// Why the heap is not told apart although it is primalloc's.
+pub fn unread(found: &Explanation) -> Option<String> {
+    let why = found.unread.as_ref()?;
+    Some(format!("It runs on primalloc, but its heap is not told apart here: {why}."))
 }
 
 fn cut_off(found: &Explanation) -> Option<String> {
@@ -141,7 +145,7 @@ fn shared(found: &Explanation) -> Option<Remark> {
 }
 
 /// "a, b and c".
-fn listed(words: &[String]) -> Option<String> {
+pub fn listed(words: &[String]) -> Option<String> {
     match words {
         [] => None,
         [only] => Some(only.clone()),

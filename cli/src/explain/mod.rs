@@ -31,7 +31,7 @@ use anyhow::{Result, anyhow, bail};
 use procfs::process::MemoryMap;
 use serde::Serialize;
 
-pub use advice::advice;
+pub use advice::{advice, listed, unread};
 pub use books::SizeRow;
 
 use books::Books;

@@ -1,7 +1,7 @@
 //! What was seen, in plain words: whether it grows, what of it, and who would know more.
 
 use super::{End, SizeTrend, Trend, Watched};
-use crate::explain::Use;
+use crate::explain::{Use, listed, unread};
 use crate::output::{bytes_text, time_text, with_thousands};
 
 /// So many sizes are named, if they are as much of the change.
@@ -14,10 +14,7 @@ pub fn advice(found: &Watched) -> Vec<String> {
         sentences.push(format!("It could not be looked at to the end: {why}."));
     }
     sentences.push(whole(found));
-    if let Some(why) = &found.last.unread {
-        sentences
-            .push(format!("It runs on primalloc, but its heap is not told apart here: {why}."));
-    }
+    sentences.extend(unread(&found.last));
     let mut grown = found.trends();
     grown.retain(|trend| trend.has_grown);
     grown.sort_by_key(|trend| std::cmp::Reverse(trend.change_bytes));
@@ -105,10 +102,7 @@ fn sizes(found: &Watched, trend: &Trend) -> Option<String> {
     sizes.retain(is_much);
     sizes.truncate(SIZES_SHOWN);
     let named: Vec<String> = sizes.iter().map(|size| with_thousands(size.block_bytes)).collect();
-    let (last, firsts) = named.split_last()?;
-    let listed =
-        if firsts.is_empty() { last.clone() } else { format!("{} and {last}", firsts.join(", ")) };
-    Some(format!(", most of {listed} bytes"))
+    listed(&named).map(|sizes| format!(", most of {sizes} bytes"))
 }
 
 #[cfg(test)]

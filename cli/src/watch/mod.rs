@@ -11,7 +11,6 @@ mod trend;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use procfs::process::Process;
 use serde::Serialize;
 
 pub use advice::advice;
@@ -20,6 +19,7 @@ pub use trend::{SizeTrend, Trend};
 
 use crate::child::Supervisor;
 use crate::explain::{Asked, Explanation, explain};
+use crate::processes::start_of;
 
 /// A look is followed by a pause of so many times its own length, however often one is asked for.
 const PAUSE_TIMES: u32 = 20;
@@ -71,12 +71,6 @@ impl Watched {
     }
 }
 
-/// When the process began, if it still runs: another one may get its number.
-fn begin_of(pid: i32) -> Option<u64> {
-    let stat = Process::new(pid).ok()?.stat().ok()?;
-    (!"ZX".contains(stat.state)).then_some(stat.starttime)
-}
-
 /// Looks at the process until it ends, the time is up, or a signal asks for an end. `on_look` is
 /// told of each look.
 pub fn watch(
@@ -85,8 +79,8 @@ pub fn watch(
     mut on_look: impl FnMut(&Watched),
 ) -> Result<Watched> {
     let asked = Asked::Process(plan.pid);
-    let begin = begin_of(plan.pid);
-    let is_there = || begin_of(plan.pid) == begin;
+    let first_start = start_of(plan.pid);
+    let is_there = || start_of(plan.pid) == first_start;
     let start = Instant::now();
     let deadline = plan.duration.map(|duration| start + duration);
     let mut found = Watched::new(explain(&asked, None)?, plan.every);
