@@ -24,6 +24,9 @@ if(PRIMALLOC_HAS_CF_PROTECTION)
 endif()
 if(PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
     list(APPEND PRIMALLOC_COMPILE_OPTIONS -fno-semantic-interposition)
+    # A program may have C++ operators of its own, which ours then call.
+    set_source_files_properties(src/api/standard_cxx.c
+                                PROPERTIES COMPILE_OPTIONS -fsemantic-interposition)
 endif()
 if(PRIMALLOC_WERROR)
     list(APPEND PRIMALLOC_COMPILE_OPTIONS -Werror)
@@ -106,20 +109,21 @@ endfunction()
 
 # primalloc_archive(TARGET FLAVOUR [WITH_STANDARD] [INTERNALS] [MINIMAL]): without WITH_STANDARD only the prim_
 # names are there. An archive is one object file, so that a program takes the whole family with its
-# constructors or none of it. One that is shipped has its internal names made local: they can clash
-# with nothing in a static link. With INTERNALS they stay, for unit tests of the modules.
+# constructors or none of it. C++ operators are made weak, for programs that have their own. One that
+# is shipped has its internal names made local: they can clash with nothing in a static link. With
+# INTERNALS they stay, for unit tests of the modules.
 function(primalloc_archive target flavour)
     cmake_parse_arguments(ARG "WITH_STANDARD;INTERNALS;MINIMAL" "" "" ${ARGN})
     primalloc_flavour_objects(objects ${flavour} "${ARG_WITH_STANDARD}" "${ARG_MINIMAL}")
     list(APPEND objects $<TARGET_OBJECTS:primalloc_archive_objects_${flavour}>)
     set(merged "${PROJECT_BINARY_DIR}/${target}.o")
-    if(ARG_INTERNALS)
-        set(names)
-    else()
-        set(names COMMAND ${CMAKE_OBJCOPY} --localize-hidden "${merged}")
+    set(names --wildcard --weaken-symbol=_Zn[wa]* --weaken-symbol=_Zd[la]*)
+    if(NOT ARG_INTERNALS)
+        list(APPEND names --localize-hidden)
     endif()
     add_custom_command(OUTPUT "${merged}"
-                       COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${merged}" ${objects} ${names}
+                       COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${merged}" ${objects}
+                       COMMAND ${CMAKE_OBJCOPY} ${names} "${merged}"
                        DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM
                        COMMENT "Merging the objects of ${target}")
     set_source_files_properties("${merged}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)

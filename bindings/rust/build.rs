@@ -1,5 +1,6 @@
 //! Compiles the C source of primalloc as its CMake does: one object whose internal names are local,
-//! so that a program takes all of it, constructors included, and no name of it can clash.
+//! so that a program takes all of it, constructors included, and no name of it can clash; the C++
+//! operators in it are weak.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +18,9 @@ const FLAGS: &[&str] = &[
     "-fno-builtin-realloc",
     "-fno-builtin-free",
 ];
-const FLAGS_WHERE_KNOWN: &[&str] = &["-fcf-protection=none", "-fno-semantic-interposition"];
+const NAMES: &[&str] =
+    &["--wildcard", "--weaken-symbol=_Zn[wa]*", "--weaken-symbol=_Zd[la]*", "--localize-hidden"];
+const FLAGS_WHERE_KNOWN: &[&str] = &["-fcf-protection=none"];
 
 fn main() {
     let crate_root = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
@@ -47,7 +50,7 @@ fn main() {
     let compiler = build.get_compiler();
     run(Command::new(compiler.path()).args(["-r", "-nostdlib", "-o"]).arg(&merged).args(&objects));
     let objcopy = env::var("OBJCOPY").unwrap_or_else(|_| "objcopy".into());
-    run(Command::new(objcopy).arg("--localize-hidden").arg(&merged));
+    run(Command::new(objcopy).args(NAMES).arg(&merged));
     cc::Build::new().object(&merged).compile("primalloc");
     println!("cargo::rustc-link-lib=pthread");
     println!("cargo::rustc-link-lib=dl");

@@ -156,12 +156,13 @@ FALLBACK(nothrow_array_slow, nothrow_any, CALL_NEW_ARRAY)
 MEDIUM_FALLBACK(new_medium, new_slow)
 MEDIUM_FALLBACK(new_array_medium, new_array_slow)
 
-/* The operators. Each is weak: programs that are linked with the archive may have their own. */
+/* The operators. Those of an archive are made weak when it is built, as programs linked with it may
+ * have their own; a shared library's are not, since valgrind takes the place of no weak one. */
 #define OPERATOR(type, name, parameters, ...) \
     static type name##_entry parameters {     \
         __VA_ARGS__;                          \
     }                                         \
-    PRIM_EXPORT __typeof__(name##_entry) name PRIM_ALIAS(name##_entry) __attribute__((weak));
+    PRIM_EXPORT __typeof__(name##_entry) name PRIM_ALIAS(name##_entry);
 
 #define CALLER __builtin_return_address(0)
 #define DELETE(call, stated_size, alignment)                               \

@@ -188,6 +188,16 @@ def test_t15_valgrind(harness, fixtures, library):
             assert expected in result.stdout
 
 
+def test_t15_memcheck_sees_the_operators(harness, fixtures):
+    """It takes the place of no weak function: ours are strong."""
+    require("valgrind")
+    command = ["valgrind", "--leak-check=full", fixtures("faults_of_new.cc", "-g", "-O0")]
+    told = harness.run(command, environment=harness.preloaded(), timeout=300).stderr.decode()
+    for fault in "Mismatched free() / delete", "Invalid write of size 1", "operator new[]":
+        assert fault in told, told
+    assert "definitely lost: 400 bytes in 1 blocks" in told
+
+
 def test_t14_static_program_runs(harness, fixtures, library):
     """T14: a static program ignores the preload and runs as ever."""
     program = fixtures("report_preload.c", "-static", output="static_report")

@@ -15,6 +15,7 @@ KEYWORD = re.compile(r"enum|struct|union|void|static|const|sizeof|_[A-Z]\w*|ElfW
 MACRO_CALL = re.compile(r"^[A-Z]{2}[A-Z_]*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)",
                         re.MULTILINE)
 # Weak so that a shared library works without threads; here they bring libc's objects along.
+CXX_OPERATOR = re.compile(r"_Z(n[wa]|d[la])")
 WEAK_THREADS = re.compile(r"^#pragma weak pthread_\w+\n", re.MULTILINE)
 
 PROLOGUE = """\
@@ -49,6 +50,8 @@ PROLOGUE = """\
 
 /* Names that several of the files share must clash with none of the program's. */
 @RENAMES@
+#if PRIMALLOC_OVERRIDE /* The program may have operators of its own. */
+@OPERATORS@#endif
 """
 EPILOGUE = "\n#pragma GCC diagnostic pop\n"
 
@@ -191,6 +194,8 @@ class Amalgamation:
             "INCLUDES": "".join(f"#include {name}\n" for name in sorted(self.system)),
             "RENAMES": "".join(f"#define {name} prim_internal_{name}\n"
                                for name in sorted(self.shared)),
+            "OPERATORS": "".join(f"#pragma weak {name}\n" for name in sorted(exported)
+                                 if CXX_OPERATOR.match(name)),
         }
         prologue = re.sub(r"@(\w+)@", lambda match: parts[match.group(1)], PROLOGUE)
         undefine = "".join(f"#undef {name}\n" for name in sorted(self.shared))
