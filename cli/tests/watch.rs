@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -102,14 +103,63 @@ fn a_request_ends_it_with_the_report() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("It has not grown in"));
 }
 
+/// The tool with a program that it starts on the library itself, if that is built.
+fn watch_program(words: &[&str], program: &[&str]) -> Option<assert_cmd::assert::Assert> {
+    let mut tool = tool();
+    tool.env("PRIMALLOC_LIBRARY", real_library()?);
+    Some(tool.arg("watch").args(words).arg("--").args(program).assert())
+}
+
+#[test]
+fn a_program_is_watched_from_its_start() {
+    let path = compile("growing.c", "growing-started", &["-O1", "-fno-builtin"]);
+    let program = [path.to_str().unwrap(), "200"];
+    let page = FILES.join("started.json");
+    let json = format!("--json={}", page.display());
+    let Some(told) = watch_program(&["--every", "20ms", &json], &program) else { return };
+    told.success().stdout("ready\n").stderr(contains("until the process ended"));
+    let found: Value = serde_json::from_slice(&std::fs::read(page).unwrap()).unwrap();
+    assert_eq!(found["end"]["because"], "process_ended");
+    assert_eq!(found["first"]["is_ours"], true);
+
+    let both = watch_program(&["--every", "20ms", "--json"], &program).unwrap().success();
+    both.stdout(predicates::str::starts_with("{")).stderr("ready\n");
+    // Its report is beside what the program writes, and its end is the tool's.
+    let shell = ["sh", "-c", "echo out; sleep 1; exit 7"];
+    let told = watch_program(&["--every", "20ms"], &shell).unwrap().code(7);
+    told.stdout("out\n").stderr(contains("COURSE").and(contains("until the process ended")));
+}
+
+#[test]
+fn a_program_outlives_the_time_that_it_is_watched() {
+    let shell = ["sh", "-c", "sleep 0.5; echo done; kill -TERM $$"];
+    let words = ["--every", "10ms", "--duration", "50ms"];
+    let Some(told) = watch_program(&words, &shell) else { return };
+    let told = told.stdout("done\n").stderr(contains("COURSE").and(contains("ended").not()));
+    let status = told.get_output().status;
+    assert_eq!(status.signal(), Some(Signal::SIGTERM as i32), "{status}");
+}
+
+#[test]
+fn a_program_that_ends_at_once_is_no_riddle() {
+    let said = tool().args(["watch", "--", "sh", "-c", "exit 3"]).assert().code(3).stdout("");
+    said.stderr(contains("COURSE").or(contains("has ended before it could be looked at")));
+    let program = STATIC_PROGRAM.to_str().unwrap();
+    let said = tool().args(["watch", "--", program]).assert().code(126);
+    said.stderr(contains("is linked statically"));
+    tool().args(["watch", "--", "/no/such/program"]).assert().code(127);
+}
+
 #[test]
 fn what_cannot_be_watched_is_named() {
     let refused = |words: &[&str]| tool().arg("watch").args(words).assert().code(125).stdout("");
     refused(&["2147483647"]).stderr("primalloc: 2147483647: there is no such process\n");
-    refused(&["0"]).stderr(contains("invalid value '0' for '<PID>'"));
-    refused(&["service"]).stderr(contains("invalid value 'service' for '<PID>'"));
+    refused(&["0"]).stderr(contains("invalid value '0' for '[PID]': a process has a number"));
+    refused(&["service"]).stderr(contains("a program stands behind --"));
     refused(&["--every", "0s", "1"]).stderr(contains("a time from 1ms to 168 hours is needed"));
     refused(&["--every", "5", "1"]).stderr(contains("a unit is missing: 5ms, 5s"));
     refused(&["--html", "/no/such/page", "1"]).stderr(contains("/no/such/page: cannot be written"));
     refused(&[]).stderr(contains("<PID>"));
+    refused(&["1", "--", "true"]).stderr(contains("'[PID]' cannot be used with"));
+    refused(&["--option", "purge_delay=0", "1"]).stderr(contains("cannot be used with"));
 }

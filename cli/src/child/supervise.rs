@@ -71,34 +71,26 @@ impl Supervisor {
         Ok(Supervisor { signals, original_mask })
     }
 
-    /// Waits for the program's end. `on_handshake` learns once what became of the handshake.
-    pub fn wait(
+    /// What became of the handshake, and how the program ended if it did before.
+    pub fn wait_for_handshake(
         &mut self,
         child: &Child,
         handshake: &mut Handshake,
-        mut on_handshake: impl FnMut(Pid, State),
-    ) -> Result<Outcome> {
+    ) -> Result<(State, Option<Outcome>)> {
         let pid = Pid::from_raw(child.id() as i32);
         let deadline = Instant::now() + HANDSHAKE_PATIENCE;
-        let mut is_settled = false;
         loop {
-            self.wait_for_news(handshake, (!is_settled).then_some(deadline))?;
+            self.wait_for_news(handshake, deadline)?;
             let ended = self.take_signals(pid)?;
-            if !is_settled {
-                let state = handshake.poll();
-                let is_late = ended.is_some() || Instant::now() >= deadline;
-                if state != State::Waiting || is_late {
-                    is_settled = true;
-                    on_handshake(pid, state);
-                }
-            }
-            if let Some(end) = ended {
-                return Ok(end.outcome);
+            let state = handshake.poll();
+            let is_late = ended.is_some() || Instant::now() >= deadline;
+            if state != State::Waiting || is_late {
+                return Ok((state, ended.map(|end| end.outcome)));
             }
         }
     }
 
-    /// The same without a handshake.
+    /// Waits for the program's end.
     pub fn wait_for_end(&mut self, child: &Child) -> Result<Outcome> {
         let pid = Pid::from_raw(child.id() as i32);
         loop {
@@ -107,6 +99,21 @@ impl Supervisor {
                 return Ok(end.outcome);
             }
         }
+    }
+
+    /// The same, until `is_over`, which is asked again and again.
+    pub fn wait_for_end_unless(
+        &mut self,
+        child: &Child,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Option<Outcome>> {
+        while !is_over() {
+            self.wait_for_signal(PollTimeout::from(PATIENCE_MILLISECONDS))?;
+            if let Some(end) = self.take_signals(Pid::from_raw(child.id() as i32))? {
+                return Ok(Some(end.outcome));
+            }
+        }
+        Ok(None)
     }
 
     /// The same of a program that is measured, and `meanwhile` is called now and then. A request to
@@ -184,18 +191,12 @@ impl Supervisor {
         }
     }
 
-    fn wait_for_news(&self, handshake: &Handshake, deadline: Option<Instant>) -> Result<()> {
+    fn wait_for_news(&self, handshake: &Handshake, deadline: Instant) -> Result<()> {
         let of_signals = PollFd::new(self.signals.as_fd(), PollFlags::POLLIN);
         let of_handshake = PollFd::new(handshake.descriptor(), PollFlags::POLLIN);
-        let news = match deadline {
-            None => poll(&mut [of_signals], PollTimeout::NONE),
-            Some(deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-                poll(&mut [of_signals, of_handshake], timeout)
-            }
-        };
-        match news {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [of_signals, of_handshake], timeout) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(error) => Err(error).context("cannot wait for the program"),
         }

@@ -1,13 +1,14 @@
 //! `primalloc run`: a program on primalloc, proved by handshake.
 
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
 
 use anyhow::Result;
 use clap::Args;
 use nix::unistd::Pid;
 
-use crate::arguments::ProgramArguments;
+use crate::arguments::{PreloadArguments, ProgramArguments};
 use crate::child::{self, Outcome, Supervisor};
 use crate::environment;
 use crate::handshake::{Handshake, State};
@@ -52,7 +53,8 @@ pub struct RunArguments {
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let how =
         How { only_exe: arguments.only_exe, quiet: arguments.quiet, is_one_library_enough: false };
-    Ok(start_and_wait(&arguments.program, how, |_| Ok(()))?.outcome.imitate())
+    let ProgramArguments { preload, command } = &arguments.program;
+    Ok(start(preload, command, how, |_| Ok(()))?.wait()?.imitate())
 }
 
 /// The same for verbs that want more of the library. Of a program that has it linked in they want
@@ -61,8 +63,19 @@ pub fn run_with(
     arguments: &ProgramArguments,
     set_more: impl FnOnce(&mut Command) -> Result<()>,
 ) -> Result<Ended> {
+    let mut started = start_with(&arguments.preload, &arguments.command, set_more)?;
+    let outcome = started.wait()?;
+    Ok(Ended { pid: started.pid() as u64, outcome, has_other_malloc: started.has_other_malloc })
+}
+
+/// The same, and whoever calls waits for the end.
+pub fn start_with(
+    preload: &PreloadArguments,
+    command: &[OsString],
+    set_more: impl FnOnce(&mut Command) -> Result<()>,
+) -> Result<Started> {
     let how = How { only_exe: false, quiet: false, is_one_library_enough: true };
-    start_and_wait(arguments, how, set_more)
+    start(preload, command, how, set_more)
 }
 
 #[derive(Clone, Copy)]
@@ -80,16 +93,60 @@ pub struct Ended {
     pub has_other_malloc: bool,
 }
 
-fn start_and_wait(
-    arguments: &ProgramArguments,
+/// A program that has been started, and is to be waited for.
+pub struct Started {
+    program: Program,
+    library: PathBuf,
+    how: How,
+    has_other_malloc: bool,
+    child: Child,
+    handshake: Handshake,
+    supervisor: Supervisor,
+}
+
+impl Started {
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    fn wait(&mut self) -> Result<Outcome> {
+        match self.wait_for_library()? {
+            Some(outcome) => Ok(outcome),
+            None => self.wait_for_end(),
+        }
+    }
+
+    /// Until the library is in effect, or it is told that it is not; how the program ended if it
+    /// did before.
+    pub fn wait_for_library(&mut self) -> Result<Option<Outcome>> {
+        let (state, outcome) =
+            self.supervisor.wait_for_handshake(&self.child, &mut self.handshake)?;
+        if !self.how.quiet {
+            warn_unless_in_effect(&self.program, &self.library, Pid::from_raw(self.pid()), &state);
+        }
+        Ok(outcome)
+    }
+
+    pub fn wait_for_end(&mut self) -> Result<Outcome> {
+        self.supervisor.wait_for_end(&self.child)
+    }
+
+    pub fn wait_for_end_unless(&mut self, is_over: impl Fn() -> bool) -> Result<Option<Outcome>> {
+        self.supervisor.wait_for_end_unless(&self.child, is_over)
+    }
+}
+
+fn start(
+    preload: &PreloadArguments,
+    words: &[OsString],
     how: How,
     set_more: impl FnOnce(&mut Command) -> Result<()>,
-) -> Result<Ended> {
-    let library = library::find(arguments.preload.library.as_deref())?;
-    let program = Program::resolve(&arguments.command)?;
+) -> Result<Started> {
+    let library = library::find(preload.library.as_deref())?;
+    let program = Program::resolve(words)?;
     let own_malloc = program.own_malloc();
     let is_there = own_malloc == Some(LinkedMalloc::Primalloc) && how.is_one_library_enough;
-    check(arguments, how, &program, &library)?;
+    check(preload, how, &program, &library)?;
 
     let mut command = program.command();
     if is_there {
@@ -100,28 +157,23 @@ fn start_and_wait(
         }
         environment::preload(&mut command, &library, &environment::preloads())?;
     }
-    environment::apply(&mut command, &arguments.preload.options);
+    environment::apply(&mut command, &preload.options);
     if how.only_exe {
         environment::keep_from_children(&mut command);
     }
     set_more(&mut command)?;
 
     let mut handshake = Handshake::offer(&mut command)?;
-    let mut supervisor = Supervisor::new()?;
+    let supervisor = Supervisor::new()?;
     let child = child::start(&program, &mut command, supervisor.original_mask)?;
     handshake.program_started();
-    let outcome = supervisor.wait(&child, &mut handshake, |pid, state| {
-        if !how.quiet {
-            warn_unless_in_effect(&program, &library, pid, &state);
-        }
-    })?;
     let has_other_malloc = own_malloc == Some(LinkedMalloc::Other);
-    Ok(Ended { pid: u64::from(child.id()), outcome, has_other_malloc })
+    Ok(Started { program, library, how, has_other_malloc, child, handshake, supervisor })
 }
 
-fn check(arguments: &ProgramArguments, how: How, program: &Program, library: &Path) -> Result<()> {
+fn check(preload: &PreloadArguments, how: How, program: &Program, library: &Path) -> Result<()> {
     match program::check_preloadable(program, library) {
-        Err(reason) if reason.is_only_about_preloading() && arguments.preload.force => {}
+        Err(reason) if reason.is_only_about_preloading() && preload.force => {}
         Err(reason) => return Err(reason.into()),
         Ok(()) => {}
     }

@@ -1,5 +1,6 @@
 //! `primalloc watch`: what of a process's memory grows.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,36 +10,48 @@ use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::profile_options::keep_output_free;
 use super::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, print, take_output, tamed, width_of, write,
+    STANDARD_OUTPUT, all_of, check_files, print, print_beside, take_output, tamed, tell, width_of,
+    write,
 };
+use super::run::start_with;
 use super::times::time;
+use crate::arguments::PreloadArguments;
 use crate::child::Supervisor;
 use crate::output::watch as output;
-use crate::watch::{Plan, watch};
+use crate::processes::start_of;
+use crate::watch::{Plan, Watched, watch};
 
 const EXAMPLES: &str = "\
 Examples:
   primalloc watch 4711                           until Ctrl-C
+  primalloc watch -- ./server --port 7000        from its start to its end
   primalloc watch --every 10s --duration 8h --html night.html $(pidof service)
   primalloc watch --duration 1m --json 4711 | jq '.trends[] | select(.still_grows) | .use'
 
 Each look is what primalloc explain tells of the process; the report shows what has become of each
 part, whether it grew in every quarter of the time, which a program that warms up does not, and who
-would know more. Nothing runs in the process, and nobody stops it.";
+would know more. Nothing runs in the process, and nobody stops it.
+
+A program is started on primalloc, as by primalloc run. The report goes to standard error then, for
+standard output is the program's, and the exit status is the program's own; 125 if primalloc itself
+fails, 126 or 127 if the program cannot be started.";
 
 /// Watch what of a process's memory grows, and whether it comes to rest
 ///
-/// Looks at a running process again and again, until it ends, until Ctrl-C, or for --duration, and
-/// reports what its memory was used for over time: blocks in use and of which sizes, caches, free
-/// memory, stacks, what was mapped past malloc.
+/// Looks at a running process again and again, until it ends, until Ctrl-C, or for --duration, or
+/// starts a program and looks at that, and reports what its memory was used for over time: blocks
+/// in use and of which sizes, caches, free memory, stacks, what was mapped past malloc.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "primalloc watch [OPTIONS] <PID>
+       primalloc watch [OPTIONS] -- <PROGRAM>...")]
 pub struct WatchArguments {
     /// The process, by its number (primalloc ps lists those on primalloc)
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
-          allow_negative_numbers = true)]
-    pid: i32,
+    #[arg(value_name = "PID", value_parser = number,
+          allow_negative_numbers = true, required_unless_present = "command",
+          conflicts_with_all = ["command", "options", "force"])]
+    pid: Option<i32>,
 
     /// Time from look to look, for example 10s; longer where looks take long or have become many
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s",
@@ -49,7 +62,7 @@ pub struct WatchArguments {
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     duration: Option<Duration>,
 
-    /// Write JSON, to standard output or to a file
+    /// Write JSON, to standard output (a program's then goes to standard error) or to a file
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = STANDARD_OUTPUT)]
     json: Option<PathBuf>,
@@ -57,32 +70,89 @@ pub struct WatchArguments {
     /// Write the report with a chart as one self-contained HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    #[command(flatten)]
+    preload: PreloadArguments,
+
+    /// The program to start and watch, and its arguments, behind --
+    #[arg(value_name = "PROGRAM", last = true)]
+    command: Vec<OsString>,
+}
+
+fn number(text: &str) -> Result<i32, String> {
+    let pid = text.parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| "a process has a number; a program stands behind --".to_owned())
 }
 
 impl WatchArguments {
     fn files(&self) -> [&Option<PathBuf>; 2] {
         [&self.json, &self.html]
     }
+
+    fn plan(&self, pid: i32) -> Plan {
+        Plan { pid, every: self.every, duration: self.duration }
+    }
 }
 
 pub fn run(arguments: &WatchArguments) -> Result<ExitCode> {
     check_files(arguments.files(), &[])?;
+    match arguments.pid {
+        Some(pid) => watch_process(arguments, pid),
+        None => watch_program(arguments),
+    }
+}
+
+fn watch_process(arguments: &WatchArguments, pid: i32) -> Result<ExitCode> {
     let mut supervisor = Supervisor::new()?;
-    let plan = Plan { pid: arguments.pid, every: arguments.every, duration: arguments.duration };
     // Shown on a terminal only.
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{wide_msg}")?);
     let show = |found: &_| bar.set_message(tamed(&output::progress(found)));
-    let found = watch(&plan, &mut supervisor, show)?;
+    let wait = |is_over: &dyn Fn() -> bool| supervisor.wait_for_request(is_over);
+    let found = watch(&arguments.plan(pid), wait, show)?;
     bar.finish_and_clear();
-    if !take_output(arguments.files()) {
-        let width = width_of(std::io::stdout().is_terminal());
-        print(&output::text(&found, width))?;
+    report(arguments, &found, true)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The program has its signals, as with `run`, and goes on when the time is up.
+fn watch_program(arguments: &WatchArguments) -> Result<ExitCode> {
+    let is_quiet = take_output(arguments.files());
+    let mut program = start_with(&arguments.preload, &arguments.command, |command| {
+        if is_quiet { keep_output_free(command) } else { Ok(()) }
+    })?;
+    let pid = program.pid();
+    let mut outcome = program.wait_for_library()?;
+    let wait = |is_over: &dyn Fn() -> bool| {
+        outcome = program.wait_for_end_unless(is_over)?;
+        Ok(false)
+    };
+    let (was_seen, written) = match watch(&arguments.plan(pid), wait, |_| ()) {
+        Ok(found) => (true, report(arguments, &found, false)),
+        Err(_) if start_of(pid).is_none() => {
+            tell("the program has ended before it could be looked at");
+            (false, Ok(()))
+        }
+        Err(error) => {
+            tell(format!("{error:#}"));
+            (false, Ok(()))
+        }
+    };
+    let outcome = outcome.map_or_else(|| program.wait_for_end(), Ok)?;
+    written?;
+    Ok(if was_seen { outcome.imitate() } else { outcome.imitate_failure() })
+}
+
+fn report(arguments: &WatchArguments, found: &Watched, to_output: bool) -> Result<()> {
+    if take_output(arguments.files()) {
+    } else if to_output {
+        print(&output::text(found, width_of(std::io::stdout().is_terminal())))?;
+    } else {
+        print_beside(&output::text(found, width_of(std::io::stderr().is_terminal())))?;
     }
-    let json = |path: &PathBuf| write(path, output::json(&found));
-    let html = |path: &PathBuf| write(path, output::html(&found)?);
+    let json = |path: &PathBuf| write(path, output::json(found));
+    let html = |path: &PathBuf| write(path, output::html(found)?);
     all_of([
         arguments.json.as_ref().map_or(Ok(()), json),
         arguments.html.as_ref().map_or(Ok(()), html),
-    ])?;
-    Ok(ExitCode::SUCCESS)
+    ])
 }

@@ -75,7 +75,10 @@ fn remark(found: &Watched, trend: &Trend) -> Option<String> {
         Use::Brk | Use::Anonymous => format!(
             "{change} more are memory that did not come from primalloc{so}: the program or a \
              library maps it by itself. Who touches it: primalloc faults{}",
-            found.last.pid.map(|pid| format!(" --pid {pid}")).unwrap_or_default()
+            match found.last.pid.filter(|_| found.end != End::ProcessEnded) {
+                Some(pid) => format!(" --pid {pid}"),
+                None => format!(" -- {program} ..."),
+            }
         ),
         Use::Stacks => {
             let [first, last] =
@@ -143,6 +146,9 @@ mod tests {
         let mut found = watched(&looks);
         let sentences = advice(&found).join("\n");
         assert!(sentences.contains("primalloc faults --pid 4711"), "{sentences}");
+        found.end = End::ProcessEnded;
+        let sentences = advice(&found).join("\n");
+        assert!(sentences.contains("primalloc faults -- served ..."), "{sentences}");
         found.last.is_ours = false;
         found.end = End::Unreadable { why: "it is another user's now".to_owned() };
         let sentences = advice(&found).join("\n");

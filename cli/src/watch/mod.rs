@@ -17,7 +17,6 @@ pub use advice::advice;
 pub use moments::{Moment, Moments};
 pub use trend::{SizeTrend, Trend};
 
-use crate::child::Supervisor;
 use crate::explain::{Asked, Explanation, explain};
 use crate::processes::start_of;
 
@@ -71,11 +70,12 @@ impl Watched {
     }
 }
 
-/// Looks at the process until it ends, the time is up, or a signal asks for an end. `on_look` is
+/// Looks at the process until it ends, the time is up, or somebody asks for an end. `wait` returns
+/// when what it is handed says so, or earlier, and then tells whether that is asked. `on_look` is
 /// told of each look.
 pub fn watch(
     plan: &Plan,
-    supervisor: &mut Supervisor,
+    mut wait: impl FnMut(&dyn Fn() -> bool) -> Result<bool>,
     mut on_look: impl FnMut(&Watched),
 ) -> Result<Watched> {
     let asked = Asked::Process(plan.pid);
@@ -90,7 +90,7 @@ pub fn watch(
         let pause = looked.elapsed() * PAUSE_TIMES;
         let next = (looked + found.moments.interval).max(Instant::now() + pause);
         let next = deadline.map_or(next, |deadline| next.min(deadline));
-        let is_asked = supervisor.wait_for_request(|| Instant::now() >= next || !is_there())?;
+        let is_asked = wait(&|| Instant::now() >= next || !is_there())?;
         looked = Instant::now();
         let end = match explain(&asked, None) {
             _ if !is_there() => Some(End::ProcessEnded),
@@ -154,16 +154,22 @@ pub mod sample {
 mod tests {
     use super::*;
 
+    fn wait(is_over: &dyn Fn() -> bool) -> Result<bool> {
+        while !is_over() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(false)
+    }
+
     #[test]
     fn a_process_is_looked_at_until_the_time_is_up() {
-        let mut supervisor = Supervisor::new().unwrap();
         let plan = Plan {
             pid: std::process::id() as i32,
             every: Duration::from_millis(1),
             duration: Some(Duration::from_millis(100)),
         };
         let mut looks = 0;
-        let found = watch(&plan, &mut supervisor, |_| looks += 1).unwrap();
+        let found = watch(&plan, wait, |_| looks += 1).unwrap();
         assert_eq!(found.end, End::TimeIsUp);
         assert_eq!(found.moments.all.len(), looks + 1);
         assert!(found.seconds() >= 0.1);
@@ -171,9 +177,8 @@ mod tests {
 
     #[test]
     fn nobody_is_watched_who_is_not_there() {
-        let mut supervisor = Supervisor::new().unwrap();
         let plan = Plan { pid: i32::MAX, every: Duration::from_secs(1), duration: None };
-        let error = watch(&plan, &mut supervisor, |_| ()).err().unwrap();
+        let error = watch(&plan, wait, |_| ()).err().unwrap();
         assert!(error.to_string().contains("there is no such process"), "{error}");
     }
 }
