@@ -97,6 +97,17 @@ pub fn descendants(is_parent: impl Fn(i32) -> bool) -> HashMap<i32, u64> {
     }
 }
 
+/// What the process has started, if it is the tool itself, and that is one program.
+pub fn program_of_tool(pid: i32) -> Option<i32> {
+    let name = |process: Process| Some(process.exe().ok()?.file_name()?.to_owned());
+    if name(Process::new(pid).ok()?)? != name(Process::myself().ok()?)? {
+        return None;
+    }
+    let stats = all_processes().ok()?.flatten().filter_map(|process| process.stat().ok());
+    let mut children = stats.filter(|stat| stat.ppid == pid).map(|stat| stat.pid);
+    children.next().filter(|_| children.next().is_none())
+}
+
 /// When the process started, if it still runs: another one may get its number.
 pub fn start_of(pid: i32) -> Option<u64> {
     let stat = Process::new(pid).ok()?.stat().ok()?;

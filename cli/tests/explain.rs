@@ -162,6 +162,20 @@ fn of_others_the_kernel_tells() {
     );
 }
 
+/// Who starts it in the background has the tool's number.
+#[test]
+fn the_number_of_the_tool_stands_for_its_program() {
+    let program = program("behind", &["-ldl"]);
+    let running = Running::started(plain_tool().args(["run", "--"]).arg(&program));
+    let told = contains(format!("{} is primalloc itself; this is about", running.0.id()));
+    running.explain(&[]).stderr(told.clone()).stdout(contains("behind ("));
+    let id = running.0.id().to_string();
+    let about = |words: &[&str]| tool().args(words).arg(&id).assert().success();
+    about(&["watch", "--duration", "10ms"]).stderr(told.clone()).stdout(contains("behind ("));
+    let faults = ["faults", "--no-perf", "--duration", "10ms", "--pid"];
+    about(&faults).stderr(told).stdout(contains("/behind"));
+}
+
 #[test]
 fn what_cannot_be_explained_is_named() {
     let explain = |word: &str| tool().args(["explain", word]).assert().code(125);

@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 
+use super::meant::meant;
 use super::report_files::{
     STANDARD_OUTPUT, all_of, check_files, print, take_output, width_of, write,
 };
@@ -85,7 +86,11 @@ pub fn run(arguments: &ExplainArguments) -> Result<ExitCode> {
         Asked::Process(_) => &[],
     };
     check_files(arguments.files(), core)?;
-    let found = explain::explain(&arguments.asked, arguments.sysroot.as_deref())?;
+    let asked = match &arguments.asked {
+        Asked::Process(pid) => Asked::Process(meant(*pid)),
+        core => core.clone(),
+    };
+    let found = explain::explain(&asked, arguments.sysroot.as_deref())?;
     if !take_output(arguments.files()) {
         let width = width_of(std::io::stdout().is_terminal());
         print(&output::explain::text(&found, arguments.sizes, width))?;

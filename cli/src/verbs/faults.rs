@@ -19,6 +19,7 @@ use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
 use crate::library;
 use crate::output::faults as output;
 use crate::program::{self, Program};
+use crate::verbs::meant::meant;
 use crate::verbs::profile_options::keep_output_free;
 use crate::verbs::report_files::{
     STANDARD_OUTPUT, all_of, check_files, limit_of, print, print_beside, shell_text, take_output,
@@ -111,7 +112,7 @@ pub fn run(arguments: &FaultsArguments) -> Result<ExitCode> {
     check_files(arguments.files(), &[])?;
     match arguments.pid {
         None if arguments.duration.is_some() => bail!("--duration needs --pid"),
-        Some(pid) => watch_process(arguments, Pid::from_raw(pid)),
+        Some(pid) => watch_process(arguments, Pid::from_raw(meant(pid))),
         None => watch_program(arguments),
     }
 }

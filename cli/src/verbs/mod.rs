@@ -9,6 +9,7 @@ pub mod explain;
 pub mod faults;
 pub mod leaks;
 pub mod man;
+mod meant;
 mod measured;
 pub mod probe_allocator;
 mod process_files;

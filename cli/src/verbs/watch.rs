@@ -10,6 +10,7 @@ use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::meant::meant;
 use super::profile_options::keep_output_free;
 use super::report_files::{
     STANDARD_OUTPUT, all_of, check_files, print, print_beside, take_output, tamed, tell, width_of,
@@ -97,7 +98,7 @@ impl WatchArguments {
 pub fn run(arguments: &WatchArguments) -> Result<ExitCode> {
     check_files(arguments.files(), &[])?;
     match arguments.pid {
-        Some(pid) => watch_process(arguments, pid),
+        Some(pid) => watch_process(arguments, meant(pid)),
         None => watch_program(arguments),
     }
 }
