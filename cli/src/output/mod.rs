@@ -35,7 +35,7 @@ use anyhow::Result;
 pub use quantity::{bytes_text, time_text, with_thousands};
 pub use report::{Entry, Host, Report};
 pub use shell::{shell_text, shell_word};
-pub use table::{WIDTH_WITHOUT_TERMINAL, listing};
+pub use table::{WIDTH_WITHOUT_TERMINAL, fitting, listing, with_names_cut, without_beginning};
 
 /// What is shown on the terminal, and written down on request.
 pub trait Formats {

@@ -17,6 +17,9 @@ use super::{Entry, Report};
 /// Where there is no terminal to ask.
 pub const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
+/// So much stays of a name that is cut.
+const NAME_WIDTH_MIN: usize = 12;
+
 /// The whole report; lines are at most `width` wide where the names allow it.
 ///
 /// Allocators that do not fit beside each other are continued in further tables below. Where not
@@ -170,6 +173,36 @@ pub fn width_of(text: &str) -> usize {
     plain.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0)
 }
 
+/// The first that fits, else the last.
+pub fn fitting(texts: impl IntoIterator<Item = String>, limit: Option<usize>) -> String {
+    let mut last = String::new();
+    for text in texts {
+        last = text;
+        if limit.is_none_or(|limit| width_of(&last) <= limit) {
+            break;
+        }
+    }
+    last
+}
+
+/// What `text` makes with names of at most so many characters: all of the longest, or fewer, so
+/// that it fits.
+pub fn with_names_cut(
+    longest: usize,
+    limit: Option<usize>,
+    text: impl Fn(usize) -> String,
+) -> String {
+    let mut most = longest;
+    loop {
+        let text = text(most);
+        let excess = limit.map_or(0, |limit| width_of(&text).saturating_sub(limit));
+        if excess == 0 || most <= NAME_WIDTH_MIN {
+            return text;
+        }
+        most = most.saturating_sub(excess).max(NAME_WIDTH_MIN);
+    }
+}
+
 pub fn without_beginning(name: &str, width: usize) -> String {
     match name.chars().count().saturating_sub(width) {
         0 => name.to_owned(),
@@ -276,6 +309,23 @@ mod tests {
         let records = vec![vec!["7".into(), "a".into()], vec!["12345".into(), "b".into()]];
         let text = listing(&["PID", "PROGRAM"], &[0], records);
         assert_eq!(strip_str(&text).to_string(), "  PID  PROGRAM\n    7  a\n12345  b\n");
+    }
+
+    #[test]
+    fn names_are_cut_until_it_fits() {
+        // The longest name is not in the widest line.
+        let text = |most: usize| {
+            format!(
+                "{} (deleted)\n{}",
+                without_beginning("/usr/lib/one/libx.so", most),
+                without_beginning("/usr/lib/another/libx.so", most)
+            )
+        };
+        assert_eq!(with_names_cut(24, None, text), text(24));
+        assert_eq!(with_names_cut(24, Some(30), text), text(24));
+        let cut = with_names_cut(24, Some(26), text);
+        assert_eq!(cut, "…lib/one/libx.so (deleted)\n…another/libx.so");
+        assert_eq!(with_names_cut(24, Some(1), text), text(NAME_WIDTH_MIN));
     }
 
     #[test]

@@ -6,6 +6,6 @@ use crate::processes::program_of_tool;
 /// That process, or the program that it has started if it is the tool itself, which is told.
 pub fn meant(pid: i32) -> i32 {
     let Some(program) = program_of_tool(pid) else { return pid };
-    tell(format!("{pid} is primalloc itself; this is about the program that it runs, {program}"));
+    tell(format!("{pid} is primalloc itself; this is about its program, {program}"));
     meant(program)
 }

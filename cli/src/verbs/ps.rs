@@ -1,5 +1,6 @@
 //! `primalloc ps`: the processes that run on primalloc.
 
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -7,7 +8,7 @@ use clap::Args;
 use nix::unistd::getuid;
 use owo_colors::OwoColorize;
 
-use super::report_files::{print, print_plain};
+use super::report_files::{limit_of, print, print_plain};
 use crate::output;
 use crate::processes::{self, LibraryState, Listing, RunningProcess};
 
@@ -19,6 +20,10 @@ Examples:
 
 A library marked (replaced) or (deleted) is not the one that now lies at this path, as after an
 upgrade: the process goes on with the old one until it is started anew.";
+
+/// Columns, as fits.
+const LAYOUTS: [&[usize]; 3] = [&[0, 1, 2, 3, 4, 5], &[0, 1, 2, 3, 5], &[0, 2, 3, 5]];
+const NUMBERS: [usize; 2] = [0, 3];
 
 /// List the processes that run on primalloc
 #[derive(Args)]
@@ -34,23 +39,41 @@ pub fn run(arguments: &PsArguments) -> Result<ExitCode> {
     if arguments.json {
         print_plain(format!("{}\n", serde_json::to_string_pretty(&listing)?))?;
     } else {
-        print(&table(&listing))?;
+        print(&table(&listing, limit_of(io::stdout().is_terminal())))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(listing: &Listing) -> String {
+fn table(listing: &Listing, width: Option<usize>) -> String {
     let text = if listing.processes.is_empty() {
         "No process that can be read runs on primalloc.\n".to_owned()
     } else {
-        let header = ["PID", "USER", "PROGRAM", "RESIDENT", "VERSION", "LIBRARY"];
-        let records = listing.processes.iter().map(record).collect();
-        output::listing(&header, &[0, 3], records)
+        processes(&listing.processes, width)
     };
     match unreadable_text(listing.unreadable, getuid().is_root()) {
         Some(note) => text + &format!("{}\n", note.dimmed()),
         None => text,
     }
+}
+
+/// The beginnings of paths go first, then what tells least.
+fn processes(processes: &[RunningProcess], width: Option<usize>) -> String {
+    let longest = processes.iter().map(|process| path(process).chars().count()).max().unwrap_or(0);
+    let rows = |columns: &[usize], path_width: usize| {
+        let shown = |cells: [String; 6]| -> Vec<String> {
+            columns.iter().map(|&column| cells[column].clone()).collect()
+        };
+        let header = ["PID", "USER", "PROGRAM", "RESIDENT", "VERSION", "LIBRARY"];
+        let header: Vec<&str> = columns.iter().map(|&column| header[column]).collect();
+        let numbers: Vec<usize> =
+            (0..columns.len()).filter(|&at| NUMBERS.contains(&columns[at])).collect();
+        let records = processes.iter().map(|process| shown(record(process, path_width))).collect();
+        output::listing(&header, &numbers, records)
+    };
+    output::fitting(
+        LAYOUTS.map(|columns| output::with_names_cut(longest, width, |most| rows(columns, most))),
+        width,
+    )
 }
 
 /// What root cannot read is not another user's, but kept from root as well.
@@ -66,27 +89,63 @@ fn unreadable_text(count: usize, is_root: bool) -> Option<String> {
     })
 }
 
-fn record(process: &RunningProcess) -> Vec<String> {
-    let path = process.library.as_ref().map(|path| path.display().to_string());
+fn path(process: &RunningProcess) -> String {
+    process.library.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+fn record(process: &RunningProcess, path_width: usize) -> [String; 6] {
     let mark = match process.library_state {
         LibraryState::Current => String::new(),
         LibraryState::Replaced => " (replaced)".yellow().to_string(),
         LibraryState::Deleted => " (deleted)".yellow().to_string(),
         LibraryState::Static => "(linked into the program)".dimmed().to_string(),
     };
-    vec![
+    [
         process.pid.to_string(),
         process.user.clone(),
         process.program.bold().to_string(),
         output::bytes_text(process.resident_bytes),
         process.version.clone().unwrap_or_else(|| "?".to_owned()),
-        path.unwrap_or_default() + &mark,
+        output::without_beginning(&path(process), path_width) + &mark,
     ]
 }
 
 #[cfg(test)]
 mod tests {
+    use anstream::adapter::strip_str;
+
     use super::*;
+
+    #[test]
+    fn a_narrow_terminal_has_less() {
+        let process = |library: &str, library_state| RunningProcess {
+            pid: 4711,
+            user: "somebody".into(),
+            program: "redis-server".into(),
+            resident_bytes: 100 << 20,
+            library: Some(library.into()),
+            library_state,
+            version: Some("0.1.0".into()),
+        };
+        let listing = Listing {
+            processes: vec![
+                process("/opt/here/lib/libprimalloc.so.0.1.0", LibraryState::Deleted),
+                process("/home/somebody/primalloc/lib/libprimalloc.so", LibraryState::Current),
+            ],
+            unreadable: 0,
+        };
+        let whole = strip_str(&table(&listing, None)).to_string();
+        assert!(whole.contains("  /opt/here/lib/libprimalloc.so.0.1.0 (deleted)\n"), "{whole}");
+        for (width, has_user, has_version) in
+            [(80, true, true), (72, true, true), (64, true, false), (56, false, false)]
+        {
+            let text = strip_str(&table(&listing, Some(width))).to_string();
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            let seen = (text.contains("USER"), text.contains("VERSION"));
+            assert_eq!(seen, (has_user, has_version), "{width}: {text}");
+            assert!(text.contains("so.0.1.0 (deleted)"), "{width}: {text}");
+        }
+    }
 
     #[test]
     fn what_cannot_be_read_is_others_but_for_root() {

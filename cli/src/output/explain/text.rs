@@ -5,17 +5,22 @@ use owo_colors::OwoColorize;
 use super::words::{headline, meaning, name, resident, share, shown_sizes, totals};
 use crate::explain::{Explanation, Part, SizeRow, advice};
 use crate::output::quantity::{bytes_text, percent, with_thousands};
-use crate::output::table::{listing, wrapped};
+use crate::output::table::{fitting, listing, wrapped};
 
 /// Eighths of a column, for bars.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-const BAR_WIDTH: usize = 12;
+/// How wide bars are, none where that is 0, and whether it is told what things are: as fits.
+const LAYOUTS: [(usize, bool); 4] = [(12, true), (8, true), (0, true), (12, false)];
+/// Of the columns about sizes.
+const SIZE_LAYOUTS: [&[usize]; 3] = [&[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 4, 5, 6], &[0, 1, 2, 5, 6]];
 
 pub fn text(found: &Explanation, with_sizes: bool, width: usize) -> String {
     let mut text = format!("{}\n{}\n\n", headline(found).bold(), totals(found).dimmed());
-    text += &balance(found);
+    text += &fitting(LAYOUTS.map(|layout| balance(found, layout)), Some(width));
     if with_sizes && !found.sizes.is_empty() {
-        text += &format!("\n{}", sizes(&found.sizes, &resident(found).to_uppercase()));
+        let resident = resident(found).to_uppercase();
+        let layouts = SIZE_LAYOUTS.map(|columns| sizes(&found.sizes, &resident, columns));
+        text += &format!("\n{}", fitting(layouts, Some(width)));
     }
     text.push('\n');
     for sentence in advice(found) {
@@ -24,33 +29,37 @@ pub fn text(found: &Explanation, with_sizes: bool, width: usize) -> String {
     text
 }
 
-fn balance(found: &Explanation) -> String {
+fn balance(found: &Explanation, (bar_width, has_meaning): (usize, bool)) -> String {
+    let shown = |figures: [String; 3], bar: String, meaning: String| -> Vec<String> {
+        let bar = (bar_width > 0).then_some(bar);
+        figures.into_iter().chain(bar).chain(has_meaning.then_some(meaning)).collect()
+    };
     let record = |part: &Part| {
         let share = share(found, part);
-        vec![
-            name(part.used_for).to_owned(),
-            bytes_text(part.resident_bytes),
-            percent(share),
-            bar(share).cyan().to_string(),
+        shown(
+            [name(part.used_for).to_owned(), bytes_text(part.resident_bytes), percent(share)],
+            bar(share, bar_width).cyan().to_string(),
             meaning(part, found.knows_heap()).dimmed().to_string(),
-        ]
+        )
     };
     let records = found.parts.iter().map(record).collect();
-    let resident = resident(found).to_uppercase();
-    listing(&["MEMORY", &resident, "SHARE", "", "WHAT IT IS"], &[1, 2], records)
+    let figures = ["MEMORY".into(), resident(found).to_uppercase(), "SHARE".into()];
+    let header = shown(figures, String::new(), "WHAT IT IS".into());
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    listing(&header, &[1, 2], records)
 }
 
 /// What is more than nothing is never shown as nothing.
-fn bar(share: f64) -> String {
-    let eighths = ((share * (BAR_WIDTH * 8) as f64).round() as usize).clamp(1, BAR_WIDTH * 8);
+fn bar(share: f64, width: usize) -> String {
+    let eighths = ((share * (width * 8) as f64).round() as usize).min(width * 8).max(1);
     let whole = "█".repeat(eighths / 8);
-    format!("{:BAR_WIDTH$}", whole + EIGHTHS[eighths % 8])
+    format!("{:width$}", whole + EIGHTHS[eighths % 8])
 }
 
-fn sizes(rows: &[SizeRow], resident: &str) -> String {
+fn sizes(rows: &[SizeRow], resident: &str, columns: &[usize]) -> String {
     let bytes = |bytes| if bytes == 0 { "–".to_owned() } else { bytes_text(bytes) };
     let record = |(size, row): (String, SizeRow)| {
-        vec![
+        let cells = [
             size,
             with_thousands(row.blocks),
             bytes(row.in_use_bytes),
@@ -58,11 +67,13 @@ fn sizes(rows: &[SizeRow], resident: &str) -> String {
             bytes(row.free_bytes),
             bytes(row.resident_bytes),
             percent(row.used_share()),
-        ]
+        ];
+        columns.iter().map(|&column| cells[column].clone()).collect()
     };
     let header = ["SIZE", "IN USE", "BYTES", "CACHED", "FREE", resident, "USED"];
     let records = shown_sizes(rows).into_iter().map(record).collect();
-    listing(&header, &[0, 1, 2, 3, 4, 5, 6], records)
+    let header: Vec<&str> = columns.iter().map(|&column| header[column]).collect();
+    listing(&header, &[0, 1, 2, 3, 4, 5, 6][..columns.len()], records)
 }
 
 #[cfg(test)]
@@ -73,22 +84,35 @@ mod tests {
     use crate::explain::sample::{core, service};
 
     #[test]
+    fn a_narrow_terminal_has_less() {
+        let whole = |width: usize| strip_str(&text(&service(), true, width)).to_string();
+        for (width, has_bar, has_meaning) in
+            [(80, true, true), (72, false, true), (60, true, false)]
+        {
+            let text = whole(width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            let seen = (text.contains('█'), text.contains("WHAT IT IS"));
+            assert_eq!(seen, (has_bar, has_meaning), "{width}: {text}");
+        }
+    }
+
+    #[test]
     fn the_whole_report() {
         let report = strip_str(&text(&service(), true, 80)).to_string();
         insta::assert_snapshot!(report, @"
         served (4711): 200 MiB resident
         on primalloc, 12 threads, 32.0 MiB of the heap in huge pages
 
-        MEMORY           RESIDENT  SHARE                WHAT IT IS
-        blocks in use    70.0 MiB   35 %  ████▎         320,011 blocks up to 256 KiB
-        large blocks     40.0 MiB   20 %  ██▍           3 blocks above 256 KiB
-        threads' caches  3.00 MiB  1.5 %  ▏             free, at hand for 12 threads
-        free blocks      32.0 MiB   16 %  █▉            free, between blocks in use
-        free pages       20.0 MiB   10 %  █▎            free, go back when unwanted
-        records          1.00 MiB  0.5 %  ▏             primalloc's, of all that
-        other anonymous  24.0 MiB   12 %  █▌            mapped past primalloc
-        stacks           2.00 MiB  1.0 %  ▏             12 threads
-        program          8.00 MiB  4.0 %  ▌             code and variables, libraries' too
+        MEMORY           RESIDENT  SHARE            WHAT IT IS
+        blocks in use    70.0 MiB   35 %  ██▊       320,011 blocks up to 256 KiB
+        large blocks     40.0 MiB   20 %  █▋        3 blocks above 256 KiB
+        threads' caches  3.00 MiB  1.5 %  ▏         free, at hand for 12 threads
+        free blocks      32.0 MiB   16 %  █▎        free, between blocks in use
+        free pages       20.0 MiB   10 %  ▊         free, go back when unwanted
+        records          1.00 MiB  0.5 %  ▏         primalloc's, of all that
+        other anonymous  24.0 MiB   12 %  █         mapped past primalloc
+        stacks           2.00 MiB  1.0 %  ▏         12 threads
+        program          8.00 MiB  4.0 %  ▍         code and variables, libraries' too
 
           SIZE   IN USE     BYTES  CACHED       FREE  RESIDENT  USED
             64  300,000  18.3 MiB       –   2.00 MiB  20.3 MiB  90 %
@@ -120,8 +144,8 @@ mod tests {
 
     #[test]
     fn bars_show_what_is_more_than_nothing() {
-        assert_eq!(bar(0.0001).trim_end(), "▏");
-        assert_eq!(bar(0.5).trim_end(), "██████");
-        assert_eq!(bar(1.0), "█".repeat(BAR_WIDTH));
+        assert_eq!(bar(0.0001, 12).trim_end(), "▏");
+        assert_eq!(bar(0.5, 12).trim_end(), "██████");
+        assert_eq!(bar(1.0, 12), "█".repeat(12));
     }
 }

@@ -7,7 +7,7 @@ use super::words::{
 };
 use crate::faults::{Findings, Point, Timeline, advice};
 use crate::output::quantity::{bytes_text, percent, with_thousands};
-use crate::output::table::{WIDTH_WITHOUT_TERMINAL, listing, width_of, without_beginning, wrapped};
+use crate::output::table::{WIDTH_WITHOUT_TERMINAL, fitting, listing, without_beginning, wrapped};
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const LABEL_WIDTH: usize = 12;
@@ -105,18 +105,6 @@ fn resampled(timeline: &Timeline, values: &[f64], columns: usize) -> Vec<f64> {
         begin = point.seconds;
     }
     result
-}
-
-/// The first that fits, else the last.
-fn fitting(texts: impl IntoIterator<Item = String>, limit: Option<usize>) -> String {
-    let mut last = String::new();
-    for text in texts {
-        last = text;
-        if limit.is_none_or(|limit| width_of(&last) <= limit) {
-            break;
-        }
-    }
-    last
 }
 
 fn kinds(findings: &Findings, limit: Option<usize>) -> String {

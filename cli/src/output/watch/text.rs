@@ -4,15 +4,16 @@ use owo_colors::OwoColorize;
 
 use super::words::{Per, change, headline, name, rows, size_cells, sizes, totals};
 use crate::output::quantity::bytes_text;
-use crate::output::table::{listing, wrapped};
-use crate::watch::{Watched, advice};
+use crate::output::table::{fitting, listing, wrapped};
+use crate::watch::{Trend, Watched, advice};
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const COURSE_WIDTH: usize = 16;
+/// How wide courses are, none where that is 0, and whether there are rates: as fits.
+const LAYOUTS: [(usize, bool); 4] = [(16, true), (8, true), (8, false), (0, false)];
 
 pub fn text(found: &Watched, width: usize) -> String {
     let mut text = format!("{}\n{}\n\n", headline(found).bold(), totals(found).dimmed());
-    text += &course(found);
+    text += &fitting(LAYOUTS.map(|layout| course(found, layout)), Some(width));
     let sizes = sizes(found);
     if !sizes.is_empty() {
         let records = sizes.iter().map(|size| size_cells(size).to_vec()).collect();
@@ -26,30 +27,37 @@ pub fn text(found: &Watched, width: usize) -> String {
     text
 }
 
-fn course(found: &Watched) -> String {
+fn course(found: &Watched, (course_width, has_rate): (usize, bool)) -> String {
     let per = Per::of(found);
-    let records = rows(found)
-        .into_iter()
-        .map(|(trend, values)| {
-            vec![
+    let shown = |figures: [String; 4], rate: String, course: String| -> Vec<String> {
+        let course = (course_width > 0).then_some(course);
+        figures.into_iter().chain(has_rate.then_some(rate)).chain(course).collect()
+    };
+    let record = |(trend, values): (Trend, Vec<u64>)| {
+        shown(
+            [
                 name(&trend).to_owned(),
                 bytes_text(trend.first_bytes),
                 bytes_text(trend.last_bytes),
                 change(&trend),
-                per.rate(found, &trend),
-                line(&values, found.change_min() as u64).cyan().to_string(),
-            ]
-        })
-        .collect();
-    let header = ["MEMORY", "FIRST", "LAST", "CHANGE", &per.name.to_uppercase(), "COURSE"];
-    listing(&header, &[1, 2, 3, 4], records)
+            ],
+            per.rate(found, &trend),
+            line(&values, found.change_min() as u64, course_width).cyan().to_string(),
+        )
+    };
+    let records = rows(found).into_iter().map(record).collect();
+    let figures = ["MEMORY", "FIRST", "LAST", "CHANGE"].map(str::to_owned);
+    let header = shown(figures, per.name.to_uppercase(), "COURSE".to_owned());
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let numbers = if has_rate { 1..5 } else { 1..4 };
+    listing(&header, &numbers.collect::<Vec<usize>>(), records)
 }
 
 /// From the least to the most that a part had; what changed by less than `least` is flat.
-fn line(values: &[u64], least: u64) -> String {
+fn line(values: &[u64], least: u64, width: usize) -> String {
     let low = values.iter().copied().min().unwrap_or(0);
     let range = (values.iter().copied().max().unwrap_or(0) - low).max(least).max(1);
-    let width = values.len().min(COURSE_WIDTH);
+    let width = values.len().min(width);
     let level = |column: usize| {
         let part = &values[column * values.len() / width..(column + 1) * values.len() / width];
         let mean = part.iter().map(|value| value - low).sum::<u64>() / part.len() as u64;
@@ -93,9 +101,22 @@ mod tests {
 
     #[test]
     fn a_course_shows_what_counts() {
-        assert_eq!(line(&[0, 1, 2, 3, 4, 5, 6, 7], 1), "▁▂▃▄▅▆▇█");
-        assert_eq!(line(&[5, 5, 6], 100), "▁▁▁");
-        assert_eq!(line(&[7], 1), "▁");
-        assert_eq!(line(&(0..1000).collect::<Vec<u64>>(), 1).chars().count(), COURSE_WIDTH);
+        assert_eq!(line(&[0, 1, 2, 3, 4, 5, 6, 7], 1, 16), "▁▂▃▄▅▆▇█");
+        assert_eq!(line(&[5, 5, 6], 100, 16), "▁▁▁");
+        assert_eq!(line(&[7], 1, 16), "▁");
+        assert_eq!(line(&(0..1000).collect::<Vec<u64>>(), 1, 16).chars().count(), 16);
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_less() {
+        for (width, has_rate, has_course) in
+            [(80, true, true), (70, true, true), (60, false, true), (50, false, false)]
+        {
+            let text = strip_str(&text(&leaking(), width)).to_string();
+            let mut table = text.lines().skip(2);
+            assert!(table.all(|line| line.chars().count() <= width), "{width}: {text}");
+            let seen = (text.contains("A MINUTE"), text.contains("COURSE"));
+            assert_eq!(seen, (has_rate, has_course), "{width}: {text}");
+        }
     }
 }
