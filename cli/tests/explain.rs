@@ -162,6 +162,15 @@ fn of_others_the_kernel_tells() {
     );
 }
 
+/// As what turns the direction of writing, so that an end reads as another.
+#[test]
+fn names_are_shown_as_they_are() {
+    let running = Running::ready(&program("named\u{202e}cod.exe", &["-ldl"]), &[]);
+    running.explain(&[]).stdout(contains("named\u{fffd}cod.exe ("));
+    let page = running.explain(&["--html", "-"]);
+    page.stdout(contains("<h1>named\u{fffd}cod.exe (").and(contains("\u{202e}").not()));
+}
+
 /// Who starts it in the background has the tool's number.
 #[test]
 fn the_number_of_the_tool_stands_for_its_program() {

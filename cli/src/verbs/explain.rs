@@ -11,7 +11,7 @@ use clap::{Args, ValueHint};
 
 use super::meant::meant;
 use super::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, print, take_output, width_of, write,
+    STANDARD_OUTPUT, all_of, check_files, print, take_output, width_of, write, write_page,
 };
 use crate::explain::{self, Asked};
 use crate::output;
@@ -96,7 +96,7 @@ pub fn run(arguments: &ExplainArguments) -> Result<ExitCode> {
         print(&output::explain::text(&found, arguments.sizes, width))?;
     }
     let json = |path: &PathBuf| write(path, output::explain::json(&found));
-    let html = |path: &PathBuf| write(path, output::explain::html(&found)?);
+    let html = |path: &PathBuf| write_page(path, &output::explain::html(&found)?);
     all_of([
         arguments.json.as_ref().map_or(Ok(()), json),
         arguments.html.as_ref().map_or(Ok(()), html),

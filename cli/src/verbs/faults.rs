@@ -23,7 +23,7 @@ use crate::verbs::meant::meant;
 use crate::verbs::profile_options::keep_output_free;
 use crate::verbs::report_files::{
     STANDARD_OUTPUT, all_of, check_files, limit_of, print, print_beside, shell_text, take_output,
-    tell, write,
+    tell, write, write_page,
 };
 use crate::verbs::times::time;
 
@@ -255,7 +255,7 @@ fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> 
         print_beside(&output::text(findings, limit_of(std::io::stderr().is_terminal())))?;
     }
     let json = |path: &PathBuf| write(path, output::json(findings));
-    let html = |path: &PathBuf| write(path, output::html(findings)?);
+    let html = |path: &PathBuf| write_page(path, &output::html(findings)?);
     all_of([
         arguments.json.as_ref().map_or(Ok(()), json),
         arguments.html.as_ref().map_or(Ok(()), html),

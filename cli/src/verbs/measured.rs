@@ -19,7 +19,7 @@ use crate::output::{Entry, Formats, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
     STANDARD_OUTPUT, all_of, check_files, limit_of, print, shell_text, take_output, tell, width_of,
-    write,
+    write, write_page,
 };
 
 #[derive(Args)]
@@ -192,8 +192,8 @@ impl MeasuredArguments {
             print(&report.table(limit_of(io::stdout().is_terminal())))?;
         }
         let json = |path: &PathBuf| write(path, report.json());
-        let markdown = |path: &PathBuf| write(path, report.markdown());
-        let html = |path: &PathBuf| write(path, report.html()?);
+        let markdown = |path: &PathBuf| write_page(path, &report.markdown());
+        let html = |path: &PathBuf| write_page(path, &report.html()?);
         all_of([
             self.json.as_ref().map_or(Ok(()), json),
             self.markdown.as_ref().map_or(Ok(()), markdown),

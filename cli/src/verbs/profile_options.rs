@@ -13,7 +13,7 @@ use crate::output::Host;
 use crate::output::profile as output;
 use crate::profile::{self, Kind, Profile, Sample, Series, Sites, Stacks, View};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, limit_of, print, print_beside, take_output, write,
+    STANDARD_OUTPUT, all_of, limit_of, print, print_beside, take_output, write, write_page,
 };
 
 #[derive(Args)]
@@ -78,13 +78,13 @@ impl PageArguments {
     }
 
     pub fn write(&self, source: &output::Source) -> Result<()> {
-        let html = |path: &PathBuf| write(path, output::html(source)?);
+        let html = |path: &PathBuf| write_page(path, &output::html(source)?);
         let json = |path: &PathBuf| write(path, output::json(source, None));
         all_of([self.html.as_ref().map_or(Ok(()), html), self.json.as_ref().map_or(Ok(()), json)])
     }
 
     pub fn write_changes(&self, sources: &output::Sources) -> Result<()> {
-        let html = |path: &PathBuf| write(path, output::changes_html(sources)?);
+        let html = |path: &PathBuf| write_page(path, &output::changes_html(sources)?);
         let json = |path: &PathBuf| write(path, output::changes_json(sources, None));
         all_of([self.html.as_ref().map_or(Ok(()), html), self.json.as_ref().map_or(Ok(()), json)])
     }

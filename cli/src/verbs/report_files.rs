@@ -40,7 +40,8 @@ pub fn tell(message: impl Display) {
 }
 
 /// Other users choose the names of their programs, files and functions: what of a text would
-/// command the terminal is replaced, but for the colours that the tool itself sets.
+/// command the terminal, or the order of what is read, is replaced, but for the colours that the
+/// tool itself sets.
 pub fn tamed(text: &str) -> String {
     let is_colour = |rest: &str| {
         let codes = rest.strip_prefix('[').unwrap_or_default();
@@ -49,10 +50,18 @@ pub fn tamed(text: &str) -> String {
     let tamed = text.char_indices().map(|(at, c)| match c {
         '\n' | '\t' => c,
         '\x1b' if is_colour(&text[at + 1..]) => c,
-        _ if c.is_control() => char::REPLACEMENT_CHARACTER,
+        _ if c.is_control() || is_unseen(c) => char::REPLACEMENT_CHARACTER,
         _ => c,
     });
     tamed.collect()
+}
+
+/// Turns the direction of writing, or is nothing to see. The joiners, which scripts and pictures
+/// are made with, are not among it.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// What is for programs.
@@ -69,6 +78,11 @@ pub fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
         return print_plain(text);
     }
     write_whole(path, || fs::write(path, text))
+}
+
+/// What people read: a page.
+pub fn write_page(path: &Path, text: &str) -> Result<()> {
+    write(path, tamed(text))
 }
 
 /// With the rights that the source has.
@@ -220,6 +234,8 @@ mod tests {
         let title = "\x1b]0;title\x07 \x1b[2J\u{9b}3J\r\x7f \x1b[3";
         let ends = "\u{fffd}]0;title\u{fffd} \u{fffd}[2J\u{fffd}3J\u{fffd}\u{fffd} \u{fffd}[3";
         assert_eq!(tamed(title), ends);
+        let turned = "a\u{202e}fdp.exe\u{2066} \u{feff}b\u{200b}\u{e0041} क्\u{200d}ष";
+        assert_eq!(tamed(turned), "a\u{fffd}fdp.exe\u{fffd} \u{fffd}b\u{fffd}\u{fffd} क्\u{200d}ष");
     }
 
     #[test]

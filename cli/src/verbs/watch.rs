@@ -14,7 +14,7 @@ use super::meant::meant;
 use super::profile_options::keep_output_free;
 use super::report_files::{
     STANDARD_OUTPUT, all_of, check_files, print, print_beside, take_output, tamed, tell, width_of,
-    write,
+    write, write_page,
 };
 use super::run::start_with;
 use super::times::time;
@@ -151,7 +151,7 @@ fn report(arguments: &WatchArguments, found: &Watched, to_output: bool) -> Resul
         print_beside(&output::text(found, width_of(std::io::stderr().is_terminal())))?;
     }
     let json = |path: &PathBuf| write(path, output::json(found));
-    let html = |path: &PathBuf| write(path, output::html(found)?);
+    let html = |path: &PathBuf| write_page(path, &output::html(found)?);
     all_of([
         arguments.json.as_ref().map_or(Ok(()), json),
         arguments.html.as_ref().map_or(Ok(()), html),
