@@ -5,6 +5,7 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
@@ -82,6 +83,31 @@ fn the_tool_stops_and_continues_with_the_program() {
     });
     kill(pid_of(&tool), Signal::SIGTERM).unwrap();
     assert_eq!(tool.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
+}
+
+/// As who has its number stops and continues it.
+#[test]
+fn a_program_that_is_stopped_alone_may_go_on_alone() {
+    for (verb, signal) in
+        [("run", Signal::SIGSTOP), ("run", Signal::SIGTSTP), ("compare", Signal::SIGSTOP)]
+    {
+        let words: &[&str] = match verb {
+            "run" => &["run"],
+            _ => &[
+                "compare", "--with", "glibc", "--runs", "1", "--warmup", "0", "--output", "inherit",
+            ],
+        };
+        let (mut tool, _output, line) = start_verb(words, "echo $$; while :; do sleep 0.02; done");
+        let program: i32 = line.parse().unwrap();
+        kill(Pid::from_raw(program), signal).unwrap();
+        wait_until("it to stop", || state_of(program) == Some('T'));
+        std::thread::sleep(Duration::from_millis(100)); // for the tool to learn of it
+        for signal in [Signal::SIGCONT, Signal::SIGKILL] {
+            kill(Pid::from_raw(program), signal).unwrap();
+        }
+        wait_until("the tool to end", || matches!(state_of(tool.id() as i32), None | Some('Z')));
+        tool.wait().unwrap();
+    }
 }
 
 #[test]

@@ -3,11 +3,14 @@
 //! Signals sent to the tool go on to the program. Those of the terminal (Ctrl-C, Ctrl-Z, a new
 //! window size) have reached the program already, for the kernel sends them to the whole
 //! process group; sent twice they would, say, end a shell that asks for a second Ctrl-C.
-//! When the program stops, the tool stops too, so that the shell gets its prompt back.
+//! When the program stops, the tool stops too, so that the shell gets its prompt back. But where no
+//! shell waits and nobody has asked the tool, it would only miss that the program goes on.
 //!
 //! A program that is only measured has nobody else to end what it has started: a signal that asks
 //! the tool to end is for all of that.
 
+use std::cell::Cell;
+use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::process::Child;
@@ -20,7 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
 
 use super::{End, Interrupted, Outcome};
 use crate::handshake::{Handshake, State};
@@ -57,6 +60,8 @@ pub struct Supervisor {
     signals: SignalFd,
     /// The mask from before, which the program is to start with.
     pub original_mask: SigSet,
+    /// Whether the last request was to stop, not to continue.
+    is_to_stop: Cell<bool>,
 }
 
 impl Supervisor {
@@ -68,7 +73,7 @@ impl Supervisor {
         collected.thread_block().context("cannot block signals")?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signals = SignalFd::with_flags(&collected, flags).context("cannot wait for signals")?;
-        Ok(Supervisor { signals, original_mask })
+        Ok(Supervisor { signals, original_mask, is_to_stop: Cell::new(false) })
     }
 
     /// What became of the handshake, and how the program ended if it did before.
@@ -216,8 +221,11 @@ impl Supervisor {
         let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else {
             return Ok(None);
         };
-        if signal == Signal::SIGCHLD {
-            return self.take_state(pid);
+        match signal {
+            Signal::SIGCHLD => return self.take_state(pid),
+            Signal::SIGTSTP => self.is_to_stop.set(true),
+            Signal::SIGCONT => self.is_to_stop.set(false),
+            _ => {}
         }
         if !is_from_terminal(info) {
             // A program that has just ended can't take it, and need not.
@@ -239,7 +247,9 @@ impl Supervisor {
                 0 => return Ok(None),
                 -1 => return Err(Errno::last()).context("cannot wait for the program"),
                 _ if libc::WIFSTOPPED(status) => {
-                    raise(Signal::SIGSTOP).context("cannot stop with the program")?
+                    if self.is_to_stop.get() || are_in_foreground(pid) {
+                        raise(Signal::SIGSTOP).context("cannot stop with the program")?
+                    }
                 }
                 _ => {
                     let outcome = Outcome::from_wait_status(status);
@@ -250,6 +260,12 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// Whether a terminal is the tool's or the program's at the moment: a shell waits for it then.
+fn are_in_foreground(pid: Pid) -> bool {
+    let foreground = File::open("/dev/tty").ok().and_then(|terminal| tcgetpgrp(terminal).ok());
+    foreground.is_some_and(|group| group == getpgrp() || getpgid(Some(pid)) == Ok(group))
 }
 
 fn is_from_terminal(info: &siginfo) -> bool {
