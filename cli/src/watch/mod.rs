@@ -83,8 +83,12 @@ pub fn watch(
     let is_there = || start_of(plan.pid) == first_start;
     let start = Instant::now();
     let deadline = plan.duration.map(|duration| start + duration);
-    let mut found = Watched::new(explain(&asked, None)?, plan.every);
+    // A look fails where the process becomes another program meanwhile, or is about to be gone: the
+    // next one tells.
+    let first = explain(&asked, None).or_else(|_| explain(&asked, None))?;
+    let mut found = Watched::new(first, plan.every);
     let mut looked = start;
+    let mut has_failed = false;
     loop {
         on_look(&found);
         let pause = looked.elapsed() * PAUSE_TIMES;
@@ -92,19 +96,25 @@ pub fn watch(
         let next = deadline.map_or(next, |deadline| next.min(deadline));
         let is_asked = wait(&|| Instant::now() >= next || !is_there())?;
         looked = Instant::now();
-        let end = match explain(&asked, None) {
-            _ if !is_there() => Some(End::ProcessEnded),
-            Err(error) => Some(End::Unreadable { why: format!("{error:#}") }),
+        let is_late = deadline.is_some_and(|deadline| looked >= deadline);
+        found.end = match explain(&asked, None) {
+            _ if !is_there() => End::ProcessEnded,
+            Err(_) if !has_failed && !is_asked && !is_late => {
+                has_failed = true;
+                continue;
+            }
+            Err(error) => End::Unreadable { why: format!("{error:#}") },
             Ok(seen) => {
+                has_failed = false;
                 found.push(looked - start, seen);
-                let is_late = deadline.is_some_and(|deadline| looked >= deadline);
-                if is_asked { Some(End::Asked) } else { is_late.then_some(End::TimeIsUp) }
+                match (is_asked, is_late) {
+                    (true, _) => End::Asked,
+                    (_, true) => End::TimeIsUp,
+                    _ => continue,
+                }
             }
         };
-        if let Some(end) = end {
-            found.end = end;
-            return Ok(found);
-        }
+        return Ok(found);
     }
 }
 
