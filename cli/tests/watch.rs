@@ -116,11 +116,11 @@ fn a_program_is_watched_from_its_start() {
     let program = [path.to_str().unwrap(), "200"];
     let page = FILES.join("started.json");
     let json = format!("--json={}", page.display());
-    let Some(told) = watch_program(&["--every", "20ms", &json], &program) else { return };
+    let Some(told) = watch_program(&[&json], &program) else { return };
     told.success().stdout("ready\n").stderr(contains("until the process ended"));
     let found: Value = serde_json::from_slice(&std::fs::read(page).unwrap()).unwrap();
     assert_eq!(found["end"]["because"], "process_ended");
-    assert_eq!(found["first"]["is_ours"], true);
+    assert_eq!(found["last"]["is_ours"], true);
 
     let both = watch_program(&["--every", "20ms", "--json"], &program).unwrap().success();
     both.stdout(predicates::str::starts_with("{")).stderr("ready\n");

@@ -39,6 +39,10 @@ A program is started on primalloc, as by primalloc run. The report goes to stand
 standard output is the program's, and the exit status is the program's own; 125 if primalloc itself
 fails, 126 or 127 if the program cannot be started.";
 
+const EVERY: Duration = Duration::from_secs(1);
+/// Of a program that may be short. Of one that is not looks become rarer.
+const EVERY_AT_FIRST: Duration = Duration::from_millis(50);
+
 /// Watch what of a process's memory grows, and whether it comes to rest
 ///
 /// Looks at a running process again and again, until it ends, until Ctrl-C, or for --duration, or
@@ -54,10 +58,10 @@ pub struct WatchArguments {
           conflicts_with_all = ["command", "options", "force"])]
     pid: Option<i32>,
 
-    /// Time from look to look, for example 10s; longer where looks take long or have become many
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s",
-          allow_negative_numbers = true)]
-    every: Duration,
+    /// Time from look to look, for example 10s; longer where looks take long or have become many;
+    /// as a rule 1s, and 50ms of a program that is started
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
+    every: Option<Duration>,
 
     /// Stop watching after this time, for example 10m or 8h
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
@@ -90,8 +94,8 @@ impl WatchArguments {
         [&self.json, &self.html]
     }
 
-    fn plan(&self, pid: i32) -> Plan {
-        Plan { pid, every: self.every, duration: self.duration }
+    fn plan(&self, pid: i32, every: Duration) -> Plan {
+        Plan { pid, every: self.every.unwrap_or(every), duration: self.duration }
     }
 }
 
@@ -109,7 +113,7 @@ fn watch_process(arguments: &WatchArguments, pid: i32) -> Result<ExitCode> {
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{wide_msg}")?);
     let show = |found: &_| bar.set_message(tamed(&output::progress(found)));
     let wait = |is_over: &dyn Fn() -> bool| supervisor.wait_for_request(is_over);
-    let found = watch(&arguments.plan(pid), wait, show)?;
+    let found = watch(&arguments.plan(pid, EVERY), wait, show)?;
     bar.finish_and_clear();
     report(arguments, &found, true)?;
     Ok(ExitCode::SUCCESS)
@@ -127,7 +131,7 @@ fn watch_program(arguments: &WatchArguments) -> Result<ExitCode> {
         outcome = program.wait_for_end_unless(is_over)?;
         Ok(false)
     };
-    let (was_seen, written) = match watch(&arguments.plan(pid), wait, |_| ()) {
+    let (was_seen, written) = match watch(&arguments.plan(pid, EVERY_AT_FIRST), wait, |_| ()) {
         Ok(found) => (true, report(arguments, &found, false)),
         Err(_) if start_of(pid).is_none() => {
             tell("the program has ended before it could be looked at");
