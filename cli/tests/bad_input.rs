@@ -153,3 +153,11 @@ fn a_full_disk_is_one_line() {
         assert_eq!(text.lines().count(), 1, "{text}");
     }
 }
+
+#[test]
+fn numbers_below_nothing_are_named() {
+    for words in [["report", "--top"], ["leaks", "--top"], ["leaks", "--exit-status"]] {
+        let said = tool().args(words).args(["-1", "true"]).assert().code(125);
+        said.stderr(contains("invalid value '-1' for '--"));
+    }
+}

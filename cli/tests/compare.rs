@@ -305,6 +305,7 @@ fn what_cannot_be_compared_is_refused_before_the_first_run() {
         ("primalloc:Thp=never", "'Thp' is no variable of the environment"),
         ("primalloc:thp=", "'' is no value for thp: not empty, without commas"),
         ("nomalloc:A=1", "nomalloc: no allocator known by this name"),
+        ("mine=", "mine=: an allocator of your own is NAME=PATH"),
         ("glibc:A=1:A=1", "A is set twice"),
         ("glibc,glibc", "glibc: it is in the list twice"),
         ("all:A=1", "settings are for one allocator"),

@@ -22,6 +22,7 @@ fn what_is_not_there_gives_127() {
     run("no-such-program")
         .code(127)
         .stderr("primalloc: no-such-program: no such program in PATH\n");
+    run("").code(127).stderr("primalloc: '': no such program in PATH\n");
     run("/no/such/program").code(127).stderr("primalloc: /no/such/program: no such file\n");
 }
 
@@ -36,6 +37,12 @@ fn what_is_no_program_gives_126() {
     run("/etc/passwd").code(126).stderr(contains("/etc/passwd: is not executable"));
     let windows = script("windows.exe", "MZ\0\0");
     run(windows).code(126).stderr(contains("neither an ELF program nor a script"));
+}
+
+/// The kernel refuses it, and a shell takes it then.
+#[test]
+fn a_script_that_names_no_interpreter_is_the_shells() {
+    run(script("nobodys", "#! \nexit 6\n")).code(6).stderr("");
 }
 
 #[test]

@@ -122,7 +122,7 @@ pub fn find_all(primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
 /// The allocators that a word names: glibc, jemalloc, NAME=PATH, ...; several where it is `all`.
 fn named(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
     if let Some((name, path)) = word.split_once('=') {
-        if name.is_empty() {
+        if name.is_empty() || path.is_empty() {
             bail!("{word}: an allocator of your own is NAME=PATH");
         }
         return Ok(vec![Allocator::with_library(name, library::find(Some(Path::new(path)))?)]);

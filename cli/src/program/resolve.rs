@@ -17,7 +17,7 @@ const INTERPRETERS_MAX: usize = 5;
 /// The kernel reads a #! line from a file's first 256 bytes.
 const HEAD_BYTES: usize = 256;
 
-/// The shell that execvp gives a text file to which has no #! line.
+/// The shell that execvp gives a text file to which has no #! line, or one that names nobody.
 const FALLBACK_SHELL: &str = "/bin/sh";
 
 impl Program {
@@ -114,6 +114,9 @@ fn content_of(head: &[u8]) -> Option<Content> {
     };
     // The kernel splits once: all that follows the interpreter is a single argument.
     let line = without_blanks(line);
+    if line.is_empty() {
+        return Some(Content::Text);
+    }
     let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
     let argument = without_blanks(&line[end..]);
     Some(Content::Script {
@@ -141,7 +144,7 @@ fn program_of_env(argument: &OsStr) -> Option<OsString> {
 
 /// A name with a slash is a path; any other is looked for in PATH, as a shell does.
 fn find_executable(name: &OsStr) -> Result<PathBuf, CannotStart> {
-    let program = name.to_string_lossy().into_owned();
+    let program = if name.is_empty() { "''".into() } else { name.to_string_lossy().into_owned() };
     if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
         return if is_executable(&path) { Ok(path) } else { Err(why_not(&path, program)) };
@@ -194,6 +197,7 @@ mod tests {
         assert_eq!(content_of(b"#!/bin/sh\r\n"), script("/bin/sh\r", None));
         assert_eq!(content_of(b"#!\t/bin/env sh \r\n"), script("/bin/env", Some("sh \r")));
         assert_eq!(content_of(b"echo hello\n"), Some(Content::Text));
+        assert_eq!(content_of(b"#! \necho hello\n"), Some(Content::Text));
         assert_eq!(content_of(b"MZ\x90\x00\x03"), None);
     }
 

@@ -53,11 +53,11 @@ pub struct LeaksArguments {
     suppressions: Option<PathBuf>,
 
     /// Exit status when memory leaked; 0 leaves the program's
-    #[arg(long, value_name = "N", default_value_t = 23)]
+    #[arg(long, value_name = "N", default_value_t = 23, allow_negative_numbers = true)]
     exit_status: u8,
 
     /// Groups that are shown
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
     top: usize,
 
     /// Keep the report in this file (.pb.gz), for report and pprof; with %p in its name one of each

@@ -24,7 +24,7 @@ pub struct ShownArguments {
     pub view: Option<View>,
 
     /// Rows of the table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
     pub top: usize,
 
     /// Only what threads of this name have allocated
