@@ -79,12 +79,11 @@ def measured(library, command, **changes) -> dict[str, float]:
 
 @pytest.mark.parametrize("kib", [126, 127, 128, 1024, LARGE_KIB])
 def test_no_fault_for_a_block_used_again(workload, library, kib):
-    # Of the largest one fault in all may come late, as seen on a busy machine in three tries of
+    # A fault or so in all may come late, as seen on a busy machine of the largest in three tries of
     # three, but not one a turn.
     turns = 20
-    tries = [measured(library, [workload("touch-turns"), kib, turns])["faults_per_turn"]
-             for _ in range(3 if kib == LARGE_KIB else 1)]
-    assert min(tries) * turns <= (1 if kib == LARGE_KIB else 0)
+    got = measured(library, [workload("touch-turns"), kib, turns])
+    assert got["faults_per_turn"] * turns < STRAY_FAULTS
 
 
 def test_faults_are_counted_exactly(workload):
@@ -132,8 +131,8 @@ IDLE_KINDS = ("small", "mixed", "large")
 
 @pytest.fixture(scope="module")
 def idle_runs(workload, library):
-    running = {(kind, way): started(library, [workload("survivors"), kind, way, 128,
-                                              "--surviving=10", "--idle=2", "--watched=1"])
+    words = ["128", "--surviving=10", f"--idle={2 * PATIENCE}", "--watched=1"]
+    running = {(kind, way): started(library, [workload("survivors"), kind, way, *words])
                for kind in IDLE_KINDS for way in ("phase", "scattered")}
     return {key: ended(process) for key, process in running.items()}
 

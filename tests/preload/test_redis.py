@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness import parse_statistics, require
+from harness import PATIENCE, parse_statistics, require
 
 COMMANDS = r"""
 flushall
@@ -55,7 +55,7 @@ class Redis:
         return self.harness.run(command, check=False, **options).stdout.decode()
 
     def wait_until(self, is_done, what: str) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 30 * PATIENCE
         while not is_done():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.process.kill()
@@ -73,7 +73,7 @@ def running(harness, environment, directory):
         yield redis
     finally:
         redis.ask("shutdown", "nosave")
-        redis.process.wait(timeout=30)
+        redis.process.wait(timeout=30 * PATIENCE)
         redis.log = redis.process.stdout.read().decode()
         redis.process.stdout.close()
 

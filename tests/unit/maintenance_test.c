@@ -13,6 +13,7 @@
 #include "unit/unit.h"
 
 enum { MIB = 1 << 20, MUCH = 48 * MIB };
+enum { LONG = 10000 }; /* ms: who looks whether a thread has come looks before it goes again */
 
 static unsigned threads_named_ours(void) {
     unsigned count = 0;
@@ -108,7 +109,7 @@ static void take_and_free(unsigned number) {
 
 static void test_not_for_little(void **state) {
     (void)state;
-    begin(100);
+    begin(LONG);
     release(take_touched(MAINTENANCE_ALONE - MIB));
     assert_true(can_start());
     release(take_touched(MIB));
@@ -160,7 +161,7 @@ static void test_for_less_where_the_program_waits(void **state) {
 /* What nobody touched need not go back. */
 static void test_not_for_the_untouched(void **state) {
     (void)state;
-    begin(100);
+    begin(LONG);
     release(allocate(MUCH));
     assert_true(can_start());
     assert_true(load_relaxed(&maintenance_threshold) >= MUCH);
@@ -172,7 +173,7 @@ static void test_not_for_the_untouched(void **state) {
 
 static void test_options_keep_it_away(void **state) {
     (void)state;
-    begin(10000); /* so that the thread cannot have gone again before we look */
+    begin(LONG);
     options.maintenance = 0;
     release(take_touched(MUCH));
     assert_true(can_start());
@@ -191,7 +192,7 @@ __attribute__((unused)) static void test_callers(void **state) {
     if (is_emulated()) {
         skip(); /* linked statically: libc is not apart */
     }
-    begin(100);
+    begin(LONG);
     assert_true(loader_knows_libraries());
     struct span *span = span_of_block(take_touched(MUCH));
     span_withdraw(span);
