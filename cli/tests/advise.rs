@@ -12,6 +12,8 @@ use support::*;
 /// What programs do that are fast or slow, small or large.
 const FAST: &str = "sleep 0.02";
 const SLOW: &str = "sleep 0.25";
+/// A busy machine may take that long for what is fast: then it is to be slower still.
+const SLOWER: [&str; 3] = [SLOW, "sleep 1", "sleep 4"];
 const SMALL: &str = ":";
 const LARGE: &str = "dd bs=30M count=1 if=/dev/zero of=/dev/null 2> /dev/null";
 
@@ -33,24 +35,37 @@ fn document(arguments: &[&str]) -> Value {
     serde_json::from_slice(&assert.get_output().stdout).unwrap()
 }
 
+/// What is said as soon as what is slow is slow enough.
+fn said(of: impl Fn(&str) -> assert_cmd::Command, is_enough: impl Fn(&str) -> bool) -> String {
+    let tell = |slow| {
+        let told = of(slow).assert().success().stderr("");
+        let text = String::from_utf8(told.get_output().stdout.clone()).unwrap();
+        println!("{text}");
+        text
+    };
+    SLOWER.into_iter().map(tell).find(|text| is_enough(text)).expect("what was to be said")
+}
+
 #[test]
 fn the_best_is_named_with_what_to_type_for_it() {
-    let (both, neither) = (format!("{FAST}; {SMALL}"), format!("{SLOW}; {LARGE}"));
-    let program = program("best", &[("good", &both), ("*", &neither)]);
-    let with = "glibc,glibc:A=1,primalloc:MODE=good";
     let page = FILES.join("advice.html").display().to_string();
-    let text = advise(&["--with", with, "--html", &page, "--", &program]);
+    let of = |slow: &str| {
+        let (both, neither) = (format!("{FAST}; {SMALL}"), format!("{slow}; {LARGE}"));
+        let program = program("best", &[("good", &both), ("*", &neither)]);
+        let with = "glibc,glibc:A=1,primalloc:MODE=good";
+        advise(&["--with", with, "--html", &page, "--", &program])
+    };
+    let program = FILES.join("best").display().to_string();
     let says = "The fastest and the smallest is primalloc:MODE=good: ";
     let set = format!("LD_PRELOAD={} MODE=good {program}\n", FAKE_LIBRARY.display());
-    { text }.assert().success().stderr("").stdout(
-        starts_with(format!("{program}\nmedian of 5 runs, in turns\nglibc 2."))
-            .and(contains(", primalloc 9.9.9\n"))
-            .and(contains("\n*  primalloc:MODE=good "))
-            .and(contains("\n   glibc "))
-            .and(contains("left out after 2 runs, far behind in time and memory: glibc:A=1\n"))
-            .and(contains(says))
-            .and(contains(format!("To take primalloc:MODE=good, run: {set}"))),
-    );
+    let is_said = starts_with(format!("{program}\nmedian of 5 runs, in turns\nglibc 2."))
+        .and(contains(", primalloc 9.9.9\n"))
+        .and(contains("\n*  primalloc:MODE=good "))
+        .and(contains("\n   glibc "))
+        .and(contains("left out after 2 runs, far behind in time and memory: glibc:A=1\n"))
+        .and(contains(says))
+        .and(contains(format!("To take primalloc:MODE=good, run: {set}")));
+    said(of, |text| is_said.eval(text));
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<h2>Time and peak memory, in parts of glibc&#39;s</h2>"));
     assert!(page.contains("primalloc advise</title>") && page.contains(says));
@@ -58,10 +73,15 @@ fn the_best_is_named_with_what_to_type_for_it() {
 
 #[test]
 fn json_has_the_advice_in_the_form_of_a_comparison() {
-    let (small, rest) = (format!("{SLOW}; {SLOW}; {SLOW}"), format!("{SLOW}; {SLOW}; {LARGE}"));
-    let program = program("apart", &[("fast", LARGE), ("small", &small), ("*", &rest)]);
-    let with = "glibc,glibc:MODE=fast,glibc:MODE=small";
-    let report = document(&["-n", "4", "--with", with, "--", &program]);
+    let of = |slow: &str| {
+        let (small, rest) = (format!("{slow}; {slow}; {slow}"), format!("{slow}; {slow}; {LARGE}"));
+        let program = program("apart", &[("fast", LARGE), ("small", &small), ("*", &rest)]);
+        let with = "glibc,glibc:MODE=fast,glibc:MODE=small";
+        advise(&["--json", "-n", "4", "--with", with, "--", &program])
+    };
+    let text = said(of, |text| text.contains("The fastest is glibc:MODE=fast"));
+    let program = FILES.join("apart").display().to_string();
+    let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&report["format"], &report["runs"]), (&1.into(), &4.into()));
     assert_eq!(report["allocators"][2]["name"], "glibc:MODE=small");
     assert_eq!(report["allocators"][2]["settings"]["MODE"], "small");
@@ -85,13 +105,19 @@ fn markdown_has_a_row_for_each_candidate() {
     );
 }
 
+/// Of what is the same, all five runs of one may be better by chance: once in 252 times for each
+/// candidate and figure, but not each time.
 #[test]
 fn what_is_the_same_program_is_no_advice() {
     let says = "Nothing is faster or smaller than glibc beyond chance: keep glibc.\n";
-    advise(&["--with", "glibc,glibc:A=1,glibc:B=1", "--", "sleep", "0.05"])
-        .assert()
-        .success()
-        .stdout(contains(says).and(contains("run: ").not()));
+    let is_said = contains(says).and(contains("run: ").not());
+    let tell = |_| {
+        let mut tool = advise(&["--with", "glibc,glibc:A=1,glibc:B=1", "--", "sleep", "0.05"]);
+        let text = String::from_utf8(tool.assert().success().get_output().stdout.clone()).unwrap();
+        println!("{text}");
+        text
+    };
+    assert!((0..5).map(tell).any(|text| is_said.eval(&text)));
 }
 
 #[test]
