@@ -129,26 +129,37 @@ def test_no_fault_for_matrix_products(library, advice, results):
 IDLE_KINDS = ("small", "mixed", "large")
 
 
-@pytest.fixture(scope="module")
-def idle_runs(workload, library):
-    words = ["128", "--surviving=10", f"--idle={2 * PATIENCE}", "--watched=1"]
-    running = {(kind, way): started(library, [workload("survivors"), kind, way, *words])
-               for kind in IDLE_KINDS for way in ("phase", "scattered")}
-    return {key: ended(process) for key, process in running.items()}
-
-
-@pytest.mark.parametrize("kind", ["small", "mixed", "large"])
-def test_idle_process_returns_what_it_does_not_need(idle_runs, kind):
-    got = idle_runs[kind, "phase"]
-    assert got["idle_mib"] <= 1.15 * got["live_mib"] + 8
-
-
-@pytest.mark.parametrize("kind", ["small", "mixed", "large"])
-def test_idle_process_keeps_only_pages_with_live_bytes(idle_runs, kind):
+def allowed_mib(way, got):
     """The thread's cache and descriptors do not shrink with the test: at the full size, the row of
     bench/large allows nothing for them."""
-    got = idle_runs[kind, "scattered"]
-    assert got["idle_mib"] <= 1.1 * got["live_pages_mib"] + 8
+    return 8 + (1.15 * got["live_mib"] if way == "phase" else 1.1 * got["live_pages_mib"])
+
+
+def is_at_rest(way, got):
+    return (got["wakeups_per_s"], got["threads"]) == (0, 1) and (
+        got["idle_mib"] <= allowed_mib(way, got))
+
+
+@pytest.fixture(scope="module")
+def idle_runs(workload, library):
+    """All at the same time. A busy machine holds up the thread that gives memory back, or the
+    program while it runs: who is not at rest then gets more time."""
+    found = {}
+    keys = [(kind, way) for kind in IDLE_KINDS for way in ("phase", "scattered")]
+    for idle in (2, 8, 30):
+        words = ["128", "--surviving=10", f"--idle={idle}", "--watched=1"]
+        running = {key: started(library, [workload("survivors"), *key, *words])
+                   for key in keys if key not in found or not is_at_rest(key[1], found[key])}
+        found |= {key: ended(process) for key, process in running.items()}
+    return found
+
+
+@pytest.mark.parametrize("way", ["phase", "scattered"])
+@pytest.mark.parametrize("kind", IDLE_KINDS)
+def test_idle_process_returns_what_it_does_not_need(idle_runs, kind, way):
+    """All but what lives, or where that is scattered the pages that it lies in."""
+    got = idle_runs[kind, way]
+    assert got["idle_mib"] <= allowed_mib(way, got)
 
 
 @pytest.mark.parametrize("kind", IDLE_KINDS)
