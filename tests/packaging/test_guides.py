@@ -86,6 +86,32 @@ def test_programs_in_rust(tmp_path, text):
     run("cargo", "run", "--quiet", "--target-dir", TARGET, cwd=crate)
 
 
+def test_a_running_process(place):
+    """The debugger's commands of that guide, to a process that waits: each is answered as told."""
+    need("gdb")
+    text = (GUIDES / "running-process.md").read_text()
+    commands = [line for line in text.splitlines() if line.startswith(("gdb ", "tr "))]
+    program = "import sys; print(len('x' * (64 << 20)), flush=True); sys.stdin.read()"
+    waiting = subprocess.Popen(
+        ["python3", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"LD_PRELOAD": str(LIBRARY / "libprimalloc.so"), "PRIMALLOC_PURGE": "0"})
+    try:
+        assert waiting.stdout.readline() == f"{64 << 20}\n"
+        told = []
+        for command in commands:
+            command = command.replace("PID", str(waiting.pid)).replace("/tmp/", f"{place}/")
+            answer = run("bash", "-c", f"{command} 2>&1 || true", cwd=place)
+            if "ptrace: Operation not permitted" in answer:
+                pytest.skip("nobody may attach to a process here")
+            told += re.findall(r"^\$1 = (.*)|^(PRIMALLOC_PURGE=0)$", answer, re.MULTILINE)
+    finally:
+        errors = waiting.communicate()[1]
+    assert ["".join(one) for one in told] == ["PRIMALLOC_PURGE=0", "1", "0", "0", "0"]
+    assert "the heap's address space" in errors and (place / "now.pb.gz").stat().st_size > 100
+    assert waiting.returncode == 0
+
+
 def test_settings_are_accepted(tmp_path):
     """The library says one line about each that it does not understand."""
     found = {setting for path in GUIDES.glob("*.md") for setting in SETTING.findall(
