@@ -135,16 +135,17 @@ static void provide_pages(struct span *span, size_t first_slice, bool is_zero_wa
     huge_consider_large(span->address + first_slice * SLICE_SIZE, span_end(span));
 }
 
-/* Whether a span was DIRTY and most of the first size bytes have pages. To take others in their
+/* Whether most of the first size bytes of a span that was DIRTY have pages. To take others in their
  * place would lose these: both a fault and a fresh page for each cost more than to copy one. */
 static PRIM_COLD bool has_pages_to_lose(const struct span *span, size_t size) {
-    return !span->is_zero && sparse_samples(span->address, size) > SPARSE_SAMPLES / 2;
+    return sparse_samples(span->address, size) > SPARSE_SAMPLES / 2;
 }
 
 /* Of a great block that is wanted zero, and most of which nobody touched, the pages go: to clear it
  * would make all of them. */
 static PRIM_COLD bool clear_bare(const struct span *span) {
-    return span_size(span) >= BARE_SIZE_MIN && !has_pages_to_lose(span, span_size(span)) &&
+    size_t size = span_size(span);
+    return options.purge && size >= BARE_SIZE_MIN && !has_pages_to_lose(span, size) &&
            threshold_purge(span, 0);
 }
 
@@ -271,7 +272,7 @@ void *large_move(struct span *span, size_t size) {
     if (!target) {
         return NULL;
     }
-    is_moving = is_moving && !has_pages_to_lose(target, kept);
+    is_moving = is_moving && (target->is_zero || !has_pages_to_lose(target, kept));
     size_t moved = is_moving ? mapping_move(span->address, target->address, span_size(span)) : 0;
     if (moved < kept) {
         memcpy((void *)(target->address + moved), (void *)(span->address + moved), kept - moved);

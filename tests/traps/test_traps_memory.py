@@ -27,6 +27,15 @@ def test_t50_pages_stay_where_they_are(harness, fixtures, need):
     assert "MADV_DONTNEED" in traced(harness, program, "much", PRIMALLOC_TRIM_THRESHOLD="1M")
 
 
+def test_t50_calloc_takes_no_pages_away(harness, fixtures, need):
+    """Of a great block that is bare all pages go instead of being cleared, but not with purge=0."""
+    need("strace")
+    program = fixtures("behave.c")
+    kept = traced(harness, program, "bare", PRIMALLOC_PURGE="0", PRIMALLOC_MOVES="0")
+    assert "MADV_DONTNEED" not in kept
+    assert "MADV_DONTNEED" in traced(harness, program, "bare", PRIMALLOC_TRIM_THRESHOLD="1G")
+
+
 def test_t51_freed_pages_are_gone(harness, fixtures, need):
     """Never MADV_FREE, which leaves them in the resident size."""
     need("strace")

@@ -69,14 +69,21 @@ static void test_zero_of_bare_memory(void **state) {
         at[size - 1] = 1;
         large_release(span_of_block(at));
         bool zero = false;
+        options.purge = 1;
         at = large_allocate(size, 0, &zero);
+        options.purge = 0;
         assert_ptr_equal(at, block);
         assert_true(zero && at[i] == 0 && at[size - 1] == 0);
         assert_true(is_emulated() || memory_resident(at, size) < size / 4);
     }
-    memset(at, 1, size);
+    at[0] = 1;
     large_release(span_of_block(at));
     bool zero = true;
+    at = large_allocate(size, 0, &zero);
+    assert_true(at == block && !zero && at[0] == 1); /* who wants no purges keeps its page */
+    memset(at, 1, size);
+    large_release(span_of_block(at));
+    zero = true;
     at = large_allocate(size, 0, &zero);
     assert_true(at == block && !zero && at[0] == 1); /* to fault it all in would take longer */
     large_release(span_of_block(at));
