@@ -374,8 +374,9 @@ int prim_stats_write(enum prim_stats_form form, prim_output *output, void *conte
  * Threads: any, at any time. */
 
 /* Starts one. settings: "PATH,rate=BYTES,budget=PERCENT,bytes=BYTES,seconds=N,signal=NAME,peak", of
- * which everything may be left out; without a path only prim_profile_dump writes files. Starting again
- * forgets what was known. Returns 0.
+ * which everything may be left out; what is before the first comma is the path: with an empty one, as
+ * in "" and ",rate=64K", only prim_profile_dump writes files. Starting again forgets what was known.
+ * Returns 0.
  * Errors: -1 with EINVAL (a setting that is none) or ENOMEM. */
 int prim_profile_start(const char *settings);
 
