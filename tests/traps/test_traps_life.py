@@ -41,7 +41,8 @@ def test_t46_profiled_in_a_signal_storm(preload, harness, fixtures, each_library
     (["61", "report"], {}),
     (["67", "threads"], {}),
     (["97", "keep", "report"], {"PRIMALLOC_STATS": "full"}),
-    pytest.param(["211", "keep", "threads"], {"PRIMALLOC_HARDENED": "1"}, marks=pytest.mark.prove),
+    pytest.param(["211", "keep", "threads"], {"PRIMALLOC_HARDENED": "1", "PRIMALLOC_STATS": "full"},
+                 marks=pytest.mark.prove),
 ])
 def test_t46_interrupted_everywhere(preload, fixtures, library, words, setting):
     """Single-stepped: a handler that allocates, frees and asks for statistics, at every so many
