@@ -148,11 +148,13 @@ fn watch_program(arguments: &WatchArguments) -> Result<ExitCode> {
 }
 
 fn report(arguments: &WatchArguments, found: &Watched, to_output: bool) -> Result<()> {
-    if take_output(arguments.files()) {
-    } else if to_output {
-        print(&output::text(found, width_of(std::io::stdout().is_terminal())))?;
-    } else {
-        print_beside(&output::text(found, width_of(std::io::stderr().is_terminal())))?;
+    if !take_output(arguments.files()) {
+        let text = |is_terminal| output::text(found, width_of(is_terminal));
+        if to_output {
+            print(&text(std::io::stdout().is_terminal()))?;
+        } else {
+            print_beside(&text(std::io::stderr().is_terminal()))?;
+        }
     }
     let json = |path: &PathBuf| write(path, output::json(found));
     let html = |path: &PathBuf| write_page(path, &output::html(found)?);
