@@ -16,12 +16,11 @@ static struct site_sum *bucket_of(struct histogram *histogram, uint64_t value) {
     return &histogram->buckets[value > 1 ? bits_highest(value - 1) + 1 : 0];
 }
 
-static bool forget_site(struct site *site, void *context) {
+static void forget_site(struct site *site, void *context) {
     (void)context;
     site->allocated = site->live = site->peak = site->base = (struct site_sum){0, 0};
     site->live_samples = 0;
     site->peak_number = 0;
-    return true;
 }
 
 PRIM_COLD void heap_profile_start(struct heap_profile *profile) {
@@ -121,10 +120,9 @@ void heap_profile_end(struct heap_profile *profile, const struct live_block *blo
     note_moment(profile, now);
 }
 
-static bool mark_site(struct site *site, void *context) {
+static void mark_site(struct site *site, void *context) {
     (void)context;
     site->base = site->live;
-    return true;
 }
 
 PRIM_COLD void heap_profile_mark(struct heap_profile *profile) {

@@ -37,7 +37,7 @@ static void print_sums(struct writer *out, const struct site_sum *live,
     print_text(&out->line, "] @");
 }
 
-static bool write_site(struct site *site, void *context) {
+static void write_site(struct site *site, void *context) {
     struct writer *out = context;
     if (site->allocated.objects > 0) {
         print_text(&out->line, " ");
@@ -48,7 +48,6 @@ static bool write_site(struct site *site, void *context) {
         print_text(&out->line, "\n");
         flush(out);
     }
-    return true;
 }
 
 static void copy_maps(struct writer *out) {

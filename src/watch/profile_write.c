@@ -16,7 +16,7 @@ struct writing {
     const struct heap_profile *profile;
 };
 
-static bool write_site(struct site *site, void *context) {
+static void write_site(struct site *site, void *context) {
     struct writing *writing = context;
     struct site_sum peak = heap_profile_peak_of(writing->profile, site);
     const int64_t values[VIEW_COUNT] = {
@@ -37,7 +37,6 @@ static bool write_site(struct site *site, void *context) {
                                                                    .thread = site->thread,
                                                                    .tag = site->tag});
     }
-    return true;
 }
 
 static void print_triple(struct print *line, uint64_t first, double second, double third) {

@@ -84,13 +84,10 @@ struct site *site_find(struct site_table *table, const uint64_t *frames, unsigne
     return site;
 }
 
-PRIM_COLD bool site_each(const struct site_table *table, site_visitor *visit, void *context) {
+PRIM_COLD void site_each(const struct site_table *table, site_visitor *visit, void *context) {
     for (size_t i = 0; i < table->bucket_count; i++) {
         for (struct site *site = table->buckets[i]; site; site = site->next) {
-            if (!visit(site, context)) {
-                return false;
-            }
+            visit(site, context);
         }
     }
-    return true;
 }

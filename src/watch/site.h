@@ -40,8 +40,8 @@ struct site_table {
 struct site *site_find(struct site_table *table, const uint64_t *frames, unsigned frame_count,
                        unsigned thread, uint32_t tag);
 
-/* Calls visit for each site; returns false at once when one does. */
-typedef bool site_visitor(struct site *site, void *context);
-bool site_each(const struct site_table *table, site_visitor *visit, void *context);
+/* Calls visit for each site. */
+typedef void site_visitor(struct site *site, void *context);
+void site_each(const struct site_table *table, site_visitor *visit, void *context);
 
 #endif
