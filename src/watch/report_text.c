@@ -10,26 +10,26 @@
 enum { COLUMN_NUMBER = 40, COLUMN_READABLE = 52, COLUMN_SENTENCE = 54 };
 
 /* Right-aligned: text up to this column of the line that begins at start. */
-static void print_aligned(struct print *out, size_t start, size_t column, const char *text,
-                          size_t length) {
+static void print_aligned(struct print *out, size_t start, size_t column, const char *text) {
+    size_t length = strlen(text);
     while (out->length + length < start + column) {
         print_text(out, " ");
     }
-    print_bytes(out, text, length);
+    print_text(out, text);
 }
 
 static void print_number(struct print *out, size_t start, size_t column, uint64_t value) {
-    char digits[24];
-    struct print number = print_to(digits, sizeof digits);
+    char digits[24] = {0};
+    struct print number = print_to(digits, sizeof digits - 1);
     print_decimal(&number, value);
-    print_aligned(out, start, column, digits, number.length);
+    print_aligned(out, start, column, digits);
 }
 
 /* Bytes in the greatest unit that leaves a whole number, with one decimal. */
 static void print_readable(struct print *out, size_t start, size_t column, uint64_t bytes) {
     static const char units[][4] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    char text[32];
-    struct print readable = print_to(text, sizeof text);
+    char text[32] = {0};
+    struct print readable = print_to(text, sizeof text - 1);
     unsigned unit = 0;
     while (unit + 1 < sizeof units / sizeof units[0] && bytes >> (10 * (unit + 1))) {
         unit++;
@@ -40,7 +40,7 @@ static void print_readable(struct print *out, size_t start, size_t column, uint6
         print_format(&readable, ".%lu", tenths % 10);
     }
     print_format(&readable, " %s", units[unit]);
-    print_aligned(out, start, column, text, readable.length);
+    print_aligned(out, start, column, text);
 }
 
 static void print_figure(struct report *report, const struct figure *figure, uint64_t value) {
@@ -51,7 +51,7 @@ static void print_figure(struct report *report, const struct figure *figure, uin
     if (text_ends_with(figure->name, "_bytes")) {
         print_readable(out, start, COLUMN_READABLE, value);
     }
-    print_aligned(out, start, COLUMN_SENTENCE, "", 0);
+    print_aligned(out, start, COLUMN_SENTENCE, "");
     report_print_line(report, figure->sentence);
 }
 
@@ -104,8 +104,7 @@ static void print_class_head(struct report *report) {
     size_t width = 0;
     for (unsigned i = 0; i < COLUMN_COUNT; i++) {
         if (report->is_full || !columns[i].is_full) {
-            print_aligned(&report->out, start, width += COLUMN_WIDTH, columns[i].title,
-                          strlen(columns[i].title));
+            print_aligned(&report->out, start, width += COLUMN_WIDTH, columns[i].title);
         }
     }
     report_print_line(report, report->is_full ? "  verdict" : "");
@@ -120,7 +119,7 @@ static void print_class(struct report *report, const struct class_snapshot *clas
         }
         width += COLUMN_WIDTH;
         if (i == 0 && class->block_bytes == 0) {
-            print_aligned(&report->out, start, width, "large", strlen("large"));
+            print_aligned(&report->out, start, width, "large");
         } else {
             print_number(&report->out, start, width, report_class_values(class)[columns[i].index]);
         }
@@ -152,7 +151,7 @@ static void print_heap(struct report *report, const struct heap_row *row) {
     } else {
         print_hexadecimal(out, row->address);
     }
-    print_aligned(out, start, NAME_WIDTH, "", 0);
+    print_aligned(out, start, NAME_WIDTH, "");
     size_t width = bits_max(out->length - start, NAME_WIDTH);
     for (unsigned i = 0; i < HEAP_COLUMN_COUNT; i++) {
         print_number(out, start, width += COLUMN_WIDTH,
@@ -169,9 +168,8 @@ PRIM_COLD void report_heaps_as_text(struct report *report) {
     size_t start = report->out.length;
     print_text(&report->out, "heaps and tags:");
     for (unsigned i = 0; i < HEAP_COLUMN_COUNT; i++) {
-        const char *title = heap_columns[i].title;
-        print_aligned(&report->out, start, NAME_WIDTH + (i + 1) * COLUMN_WIDTH, title,
-                      strlen(title));
+        print_aligned(&report->out, start, NAME_WIDTH + (i + 1) * COLUMN_WIDTH,
+                      heap_columns[i].title);
     }
     report_print_line(report, "  verdict");
     for (size_t i = 0; i < report->heaps.row_count; i++) {
