@@ -143,9 +143,5 @@ PRIM_EXPORT int prim_malloc_info(int form, FILE *stream) {
         errno = EINVAL;
         return -1;
     }
-    if (!report_write(REPORT_XML, write_to_stream, stream)) {
-        errno = thread_cache_is_inside() ? EAGAIN : ENOMEM;
-        return -1;
-    }
-    return 0;
+    return prim_stats_write(PRIM_STATS_XML, write_to_stream, stream);
 }
