@@ -17,7 +17,7 @@ struct gzip {
     uint64_t bits;   /* not yet written, the lowest first */
     unsigned bit_count;
     size_t packed_used;
-    uint16_t candidates[GZIP_CANDIDATES]; /* where these three bytes were seen last, plus 1 */
+    uint16_t candidates[GZIP_CANDIDATES]; /* by hash: where such four bytes were last, plus 1 */
     uint8_t block[GZIP_BLOCK];
     uint8_t packed[GZIP_BLOCK / 8 * 9 + 64]; /* fixed codes take nine bits a byte at most */
 };

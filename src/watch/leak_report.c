@@ -35,13 +35,11 @@ static struct leak_site *row_of(struct leak_report *report, struct live_table *n
     if (known) {
         return &report->sites[known->size];
     }
-    struct live_block number = {.address = key, .size = report->count};
-    struct leak_site *row = &report->sites[report->count];
-    if (!live_table_put(numbers, &number)) {
+    if (!live_table_put_number(numbers, key, report->count)) {
         return NULL;
     }
+    struct leak_site *row = &report->sites[report->count++];
     *row = (struct leak_site){.site = site, .state = state};
-    report->count++;
     return row;
 }
 

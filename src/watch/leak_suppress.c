@@ -49,7 +49,7 @@ bool leak_pattern_matches(const char *pattern, const char *text) {
 
 struct suppressions {
     const char *text;        /* of the file, terminated */
-    struct live_table known; /* frames and sites by address; size: whether they match */
+    struct live_table known; /* frames and sites by address; number: whether they match */
 };
 
 /* The pattern of a line, or NULL. */
@@ -96,15 +96,14 @@ static bool frame_matches(struct suppressions *suppressions, uint64_t frame) {
         return known && known->size;
     }
     const struct module *module = module_at(stack_frame_module(frame));
-    struct live_block verdict = {.address = (uintptr_t)frame};
     struct symbol symbol;
     char path[PATH_SIZE];
     symbol_file_path(module, path, sizeof path);
-    verdict.size = any_matches(suppressions, path) ||
+    bool matches = any_matches(suppressions, path) ||
                    (symbol_find(module, stack_frame_address(frame) - 1, &symbol) &&
                     any_matches(suppressions, symbol.name));
-    live_table_put(&suppressions->known, &verdict);
-    return verdict.size;
+    live_table_put_number(&suppressions->known, (uintptr_t)frame, matches);
+    return matches;
 }
 
 static bool site_matches(struct suppressions *suppressions, const struct site *site) {
@@ -112,12 +111,12 @@ static bool site_matches(struct suppressions *suppressions, const struct site *s
     if (known) {
         return known->size;
     }
-    struct live_block verdict = {.address = (uintptr_t)site};
-    for (unsigned i = 0; i < site->frame_count && !verdict.size; i++) {
-        verdict.size = frame_matches(suppressions, site->frames[i]);
+    bool matches = false;
+    for (unsigned i = 0; i < site->frame_count && !matches; i++) {
+        matches = frame_matches(suppressions, site->frames[i]);
     }
-    live_table_put(&suppressions->known, &verdict);
-    return verdict.size;
+    live_table_put_number(&suppressions->known, (uintptr_t)site, matches);
+    return matches;
 }
 
 PRIM_COLD bool leak_suppress(struct leak_graph *graph, const char *path) {

@@ -50,6 +50,10 @@ bool live_table_put(struct live_table *table, const struct live_block *block) {
     return true;
 }
 
+bool live_table_put_number(struct live_table *table, uintptr_t address, size_t number) {
+    return live_table_put(table, &(struct live_block){.address = address, .size = number});
+}
+
 const struct live_block *live_table_find(const struct live_table *table, uintptr_t address) {
     if (table->count == 0) {
         return NULL;

@@ -28,6 +28,9 @@ struct live_table {
 /* Replaces what was there under this address; false without memory. */
 bool live_table_put(struct live_table *table, const struct live_block *block);
 
+/* The same for a table of numbers, which are the sizes. */
+bool live_table_put_number(struct live_table *table, uintptr_t address, size_t number);
+
 /* Takes an entry out; false if there is none. */
 bool live_table_take(struct live_table *table, uintptr_t address, struct live_block *block);
 

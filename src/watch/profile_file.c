@@ -83,7 +83,7 @@ static void put_block(struct message *message, enum field field, const void *byt
     message->used += size;
 }
 
-/* The message becomes a field of the whole profile, and is empty again. */
+/* A field of the whole profile. */
 static void write_block(struct profile_file *out, enum field field, const void *bytes,
                         size_t size) {
     out->head.used = 0;
@@ -93,6 +93,7 @@ static void write_block(struct profile_file *out, enum field field, const void *
     gzip_write(&out->gzip, bytes, size);
 }
 
+/* The message becomes such a field, and is empty again. */
 static void write_message(struct profile_file *out, enum field field) {
     write_block(out, field, out->message.bytes, out->message.used);
     out->message.used = 0;
@@ -159,16 +160,16 @@ static uint64_t location_of(struct profile_file *out, uint64_t frame) {
     if (known) {
         return known->size;
     }
-    struct live_block location = {.address = (uintptr_t)frame, .size = out->locations.count + 1};
-    if (!live_table_put(&out->locations, &location)) {
+    size_t number = out->locations.count + 1;
+    if (!live_table_put_number(&out->locations, (uintptr_t)frame, number)) {
         out->is_out_of_memory = true;
         return 0;
     }
-    put_number(&out->message, FIELD_location_id, location.size);
+    put_number(&out->message, FIELD_location_id, number);
     put_number(&out->message, FIELD_location_mapping_id, mapping_of(frame));
     put_number(&out->message, FIELD_location_address, stack_frame_address(frame) - 1);
     write_message(out, FIELD_profile_location);
-    return location.size;
+    return number;
 }
 
 static void put_label(struct profile_file *out, enum profile_string key, unsigned text) {

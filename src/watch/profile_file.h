@@ -52,7 +52,7 @@ struct message {
 };
 
 struct profile_file {
-    struct live_table locations; /* by marked frame; size is the number of the location */
+    struct live_table locations; /* by marked frame, the numbers of the locations */
     unsigned thread_count;       /* labels known when the file was begun, */
     unsigned tag_count;          /* and tags that there may be */
     bool is_out_of_memory;
