@@ -37,10 +37,6 @@ enum {
 #endif
 };
 
-uintptr_t suspend_own_thread_pointer(void) {
-    return thread_mark();
-}
-
 static void read_registers(struct suspended_thread *thread) {
     struct iovec vector = {thread->registers, sizeof thread->registers};
     if (syscall(SYS_ptrace, PTRACE_GETREGSET, thread->id, NT_PRSTATUS, &vector) != 0) {

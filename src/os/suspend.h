@@ -16,7 +16,7 @@ struct suspended_thread {
     int id;
     int signal;               /* that it was about to receive */
     uintptr_t stack_pointer;  /* 0: its registers could not be read */
-    uintptr_t thread_pointer; /* its thread control block */
+    uintptr_t thread_pointer; /* its thread control block: thread_mark() */
     uintptr_t registers[SUSPEND_REGISTERS];
 };
 
@@ -35,8 +35,5 @@ struct suspension {
 /* False, with nobody stopped, if that is not possible. */
 bool suspend_others(struct suspension *suspension);
 void suspend_end(struct suspension *suspension);
-
-/* The calling thread's control block. */
-uintptr_t suspend_own_thread_pointer(void);
 
 #endif

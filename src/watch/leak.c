@@ -66,7 +66,7 @@ static PRIM_COLD bool write_report(const struct leak_report *report) {
 /* All that the check has on the stack while stacks are followed: nothing that was there before. */
 struct search {
     struct leak_graph graph;
-    struct leak_roots roots;
+    bool are_threads_missed;
     bool is_done;
     struct leak_report report;
 };
@@ -82,7 +82,7 @@ static int64_t tell(struct search *found) {
     if (!leak_report_make(report, graph)) {
         return -1;
     }
-    report->are_threads_missed = found->roots.are_threads_missed;
+    report->are_threads_missed = found->are_threads_missed;
     bool is_in_file = options.leak_report && write_report(report);
     leak_report_print(report, !is_in_file);
     leak_report_end(report);
@@ -97,7 +97,7 @@ static int search(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
     const struct live_table *blocks = profile_lock_blocks();
     if (blocks) {
-        search->is_done = leak_roots_follow(&search->graph, blocks, &search->roots);
+        search->is_done = leak_roots_follow(&search->graph, blocks, &search->are_threads_missed);
         profile_unlock_blocks();
     }
     return 1;

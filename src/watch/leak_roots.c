@@ -6,13 +6,12 @@
 
 #include "base/bits.h"
 #include "os/memory.h"
-#include "os/process.h"
+#include "os/module.h"
 #include "os/readable.h"
 #include "os/suspend.h"
 #include "os/text_file.h"
+#include "os/thread.h"
 #include "pages/span.h"
-#include "watch/profile.h"
-#include "watch/stack.h"
 
 enum {
     RANGES_MAX = 64 << 10, /* mappings that Linux lets a process have, as a rule */
@@ -46,6 +45,12 @@ static void add(struct ranges *ranges, uintptr_t start, uintptr_t end) {
     }
 }
 
+/* Whether it belongs to this library: never where that is linked into the program. */
+static bool is_own(uintptr_t address) {
+    unsigned own = module_find((uintptr_t)&leak_roots_follow);
+    return own && module_at(own)->path[0] && module_find(address) == own;
+}
+
 /* Writable segments, up to the end of their last page: the loader allocates behind its own. */
 static int add_globals(struct dl_phdr_info *info, size_t size, void *context) {
     struct search *search = context;
@@ -57,7 +62,7 @@ static int add_globals(struct dl_phdr_info *info, size_t size, void *context) {
             search->local_size += segment->p_memsz + segment->p_align;
         }
         bool is_data = segment->p_type == PT_LOAD && (segment->p_flags & PF_W);
-        if (is_data && !(profile_own_module() && module_find(start) == profile_own_module())) {
+        if (is_data && !is_own(start)) {
             add(&search->globals, start,
                 bits_round_up(start + segment->p_memsz, memory_page_size()));
         }
@@ -164,7 +169,7 @@ static void follow_thread(struct search *search, const struct suspended_thread *
 static PRIM_NOINLINE void follow_own_stack(struct search *search) {
     struct suspended_thread self = {.id = search->suspension.caller,
                                     .stack_pointer = (uintptr_t)__builtin_frame_address(0),
-                                    .thread_pointer = suspend_own_thread_pointer()};
+                                    .thread_pointer = thread_mark()};
     follow_thread(search, &self);
 }
 
@@ -184,7 +189,7 @@ static PRIM_NOINLINE void follow_all(struct search *search) {
 }
 
 PRIM_COLD bool leak_roots_follow(struct leak_graph *graph, const struct live_table *blocks,
-                                 struct leak_roots *roots) {
+                                 bool *are_threads_missed) {
     struct search *search = memory_map(sizeof *search);
     bool is_done = false;
     if (search) {
@@ -192,7 +197,7 @@ PRIM_COLD bool leak_roots_follow(struct leak_graph *graph, const struct live_tab
         search->local_size = LIBC_DATA;
         dl_iterate_phdr(add_globals, search);
         bool is_stopped = suspend_others(&search->suspension);
-        roots->are_threads_missed = !is_stopped;
+        *are_threads_missed = !is_stopped;
         is_done = leak_graph_make(graph, blocks);
         if (is_done) {
             read_mappings(&search->mappings);

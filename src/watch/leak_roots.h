@@ -7,10 +7,7 @@
 
 /* Makes a graph of the recorded blocks and follows everything that the program can reach, with all
  * other threads stopped meanwhile; tells if they could not be. False without memory. */
-struct leak_roots {
-    bool are_threads_missed;
-};
 bool leak_roots_follow(struct leak_graph *graph, const struct live_table *blocks,
-                       struct leak_roots *roots);
+                       bool *are_threads_missed);
 
 #endif

@@ -20,7 +20,7 @@
 #include "watch/stack.h"
 #include "watch/thread_label.h"
 
-enum { TICKS_BETWEEN_LOOKS = 1 << 24, NUMBER_DIGITS = 4 };
+enum { TICKS_BETWEEN_LOOKS = 1 << 24 };
 
 struct lock profile_lock;
 static struct heap_profile profile;      /* (lock: PROFILE) */
@@ -35,7 +35,6 @@ static double peak_written;              /* (lock: PROFILE) bytes at the peak of
 static unsigned process;                 /* (lock: PROFILE) that began the profile */
 static struct output_mark old_profile;   /* (lock: PROFILE) what had the profile's name then */
 static struct output_mark old_report;    /* (lock: PROFILE) and that of the report of leaks */
-static unsigned own_module;              /* (const after the first start) 0: linked in */
 
 /* Text in which %p stands for the process's number. */
 static void print_path(struct print *out, const char *text, size_t length) {
@@ -229,10 +228,6 @@ void profile_unlock_blocks(void) {
     leave();
 }
 
-unsigned profile_own_module(void) {
-    return own_module;
-}
-
 /* What a signal's handler allocates within a call is not checked, and may be smaller. */
 static void begin(void *block, const struct sample *sample) {
     struct sample asked = *sample;
@@ -254,16 +249,10 @@ static void on_signal(int number) {
     errno = saved_errno;
 }
 
-static void find_own_module(void) {
-    unsigned module = module_find((uintptr_t)&profile_start);
-    own_module = module && module_at(module)->path[0] ? module : 0;
-}
-
 PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
     /* Who looks for leaks must know of every block. */
     uint64_t rate = options.leak_check ? 1 : wanted->rate;
     stack_prepare();
-    find_own_module();
     enter();
     settings = *wanted;
     settings.rate = rate;
@@ -277,8 +266,7 @@ PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
     old_profile = output_file_mark(settings.path);
     old_report = output_file_mark(options.leak_report ? options.leak_report : "");
     store_relaxed(&is_known, true);
-    lock_release(&profile_lock, LOCK_PROFILE);
-    thread_cache_leave();
+    leave();
     if (wanted->signal) {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
         sigaction(wanted->signal, &action, NULL);

@@ -42,9 +42,6 @@ void profile_ignore(const void *block);
 const struct live_table *profile_lock_blocks(void);
 void profile_unlock_blocks(void);
 
-/* Leading frames of a site that are the library's own, and what its addresses belong to. */
-unsigned profile_own_module(void);
-
 /* Names the file for the leaks that this process found: the given name, in which %p stands for the
  * process's number, or with that number where another process may have written the file. is_ours:
  * we wrote it. */
