@@ -28,12 +28,7 @@ void watchers_begin(void) {}
 /* Whoever asks for an observer in vain is told so. */
 static void tell(bool is_asked, const char *variable) {
     if (is_asked) {
-        char line[128];
-        struct print out = print_to(line, sizeof line);
-        print_text(&out, "primalloc: ");
-        print_text(&out, variable);
-        print_text(&out, " does nothing in the minimal library\n");
-        process_write_error(line, out.length);
+        process_complain(variable, " does nothing in the minimal library");
     }
 }
 
@@ -122,21 +117,16 @@ PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t c
     return 0;
 }
 
-static void print_part(struct print *out, uint64_t bytes, const char *what) {
-    print_decimal(out, bytes);
-    print_text(out, what);
-}
-
 PRIM_EXPORT void prim_stats_print(void) {
     struct prim_stats known;
     char line[256];
     struct print out = print_to(line, sizeof line);
     if (take_figures(&known)) {
-        print_text(&out, "primalloc: heap of ");
-        print_part(&out, known.mapped_bytes, " bytes, of these free ");
-        print_part(&out, known.dirty_bytes, " maybe resident, ");
-        print_part(&out, known.clean_bytes, " not; most at a time ");
-        print_part(&out, known.held_peak_bytes, "\n");
+        print_format(&out,
+                     "primalloc: heap of %lu bytes, of these free %lu maybe resident, %lu not; "
+                     "most at a time %lu\n",
+                     known.mapped_bytes, known.dirty_bytes, known.clean_bytes,
+                     known.held_peak_bytes);
     } else {
         print_text(&out, "primalloc: no statistics: an interrupted call\n");
     }

@@ -88,10 +88,10 @@ void process_write_error(const char *text, size_t length) {
     errno = saved_errno;
 }
 
-PRIM_COLD void process_complain(const char *what, const char *path) {
+PRIM_COLD void process_complain(const char *what, const char *rest) {
     char line[1200];
     struct print out = print_to(line, sizeof line);
-    print_format(&out, "primalloc: %s%s\n", what, path);
+    print_format(&out, "primalloc: %s%s\n", what, rest);
     process_write_error(line, out.length);
 }
 

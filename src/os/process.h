@@ -33,8 +33,8 @@ void process_note_error_output(void);
 /* Writes the whole text to standard error in one system call. */
 void process_write_error(const char *text, size_t length);
 
-/* The line "primalloc: WHATPATH" on standard error. */
-void process_complain(const char *what, const char *path);
+/* The line "primalloc: WHATREST" on standard error. */
+void process_complain(const char *what, const char *rest);
 
 /* Text to standard error, or to whom the program has named: for text that no lock of ours is
  * held for. Whoever sets a function does so before other threads print. */
