@@ -40,8 +40,6 @@
 
 enum { HUGE_SHIFT = 21 }; /* huge pages of 2 MiB, not of the system's default size */
 
-static const int private_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-
 size_t memory_page_size(void) {
     static _Atomic size_t page_size; /* (atomic: any thread computes the same value) */
     size_t size = load_relaxed(&page_size);
@@ -65,12 +63,17 @@ bool memory_is_limited(size_t size) {
 
 struct memory_counts memory_counts;
 
-static void *map(void *address, size_t size, int protection, int flags) {
+static void *map_uncounted(void *address, size_t size, int protection, int flags) {
     int saved_errno = errno;
-    long result = syscall(SYS_mmap, address, size, protection, private_flags | flags, -1, (off_t)0);
+    long result = syscall(SYS_mmap, address, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags,
+                          -1, (off_t)0);
     errno = saved_errno;
-    add_relaxed(&memory_counts.map_calls, 1);
     return result == -1 ? NULL : (void *)result;
+}
+
+static void *map(void *address, size_t size, int protection, int flags) {
+    add_relaxed(&memory_counts.map_calls, 1);
+    return map_uncounted(address, size, protection, MAP_NORESERVE | flags);
 }
 
 void *memory_map_near(void *address, size_t size) {
@@ -234,11 +237,8 @@ void memory_name(void *address, size_t size, const char *name) {
 }
 
 void *memory_map_pool(size_t size) {
-    int saved_errno = errno;
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (HUGE_SHIFT << MAP_HUGE_SHIFT);
-    long result = syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, flags, -1, (off_t)0);
-    errno = saved_errno;
-    return result == -1 ? NULL : (void *)result;
+    return map_uncounted(NULL, size, PROT_READ | PROT_WRITE,
+                         MAP_HUGETLB | (HUGE_SHIFT << MAP_HUGE_SHIFT));
 }
 
 bool memory_advise_huge(void *address, size_t size, bool wanted) {
