@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+const char *text_behind(const char *text, const char *start) {
+    while (*start && *text == *start) {
+        text++;
+        start++;
+    }
+    return *start ? NULL : text;
+}
+
 bool text_ends_with(const char *text, const char *end) {
     size_t length = strlen(text);
     size_t end_length = strlen(end);

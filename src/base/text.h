@@ -4,6 +4,9 @@
 
 #include "base/compiler.h"
 
+/* What is behind the start of a text; NULL if it starts otherwise. */
+const char *text_behind(const char *text, const char *start);
+
 bool text_ends_with(const char *text, const char *end);
 
 /* Of texts that lie one behind the other, each terminated: that with this index, from 0 on. */

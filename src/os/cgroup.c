@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "os/memory.h"
 #include "os/text_file.h"
 
@@ -55,12 +56,15 @@ static char *cut(char *text, char byte) {
 
 /* Whether the word is one of those that commas join in the list. */
 static bool has_word(const char *list, const char *word) {
-    size_t length = strlen(word);
-    while (list && (strncmp(list, word, length) != 0 || (list[length] && list[length] != ','))) {
+    while (list) {
+        const char *behind = text_behind(list, word);
+        if (behind && (*behind == '\0' || *behind == ',')) {
+            return true;
+        }
         list = strchr(list, ',');
         list = list ? list + 1 : NULL;
     }
-    return list != NULL;
+    return false;
 }
 
 /* Spaces and the like stand in mountinfo as backslash and three octal digits. */
@@ -128,14 +132,13 @@ static uint64_t read_limit(struct look *look, const char *name) {
 /* Version 1 tells the least limit of this group and all above it, of those too that are not visible
  * in a container. */
 static void lower_by_statistics(struct look *look) {
-    static const char name[] = "hierarchical_memory_limit ";
     if (!open_limit(look, "/memory.stat")) {
         return;
     }
     for (const char *line; (line = text_file_line(&look->limit, look->room, LINE_ROOM));) {
         uint64_t value;
-        if (strncmp(line, name, sizeof name - 1) == 0) {
-            line += sizeof name - 1;
+        line = text_behind(line, "hierarchical_memory_limit ");
+        if (line) {
             if (text_decimal(&line, &value)) {
                 lower(&look->hard, value);
                 look->is_complete = true;
@@ -223,7 +226,8 @@ static void read_upwards(struct look *look, const char *below) {
 }
 
 static bool is_outside_namespace(const char *path) {
-    return strncmp(path, "/..", 3) == 0 && (path[3] == '/' || path[3] == '\0');
+    const char *behind = text_behind(path, "/..");
+    return behind && (*behind == '/' || *behind == '\0');
 }
 
 /* What remains of the group's path below the group at a mount's top; NULL if it is not below. A
@@ -233,10 +237,9 @@ static const char *group_below(const char *group, const char *top) {
     if (is_outside_namespace(top)) {
         return strspn(top, "/.") == strlen(top) ? "" : NULL;
     }
-    size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
-    bool is_below = strncmp(group, top, length) == 0 &&
-                    (group[length] == '/' || group[length] == '\0') && !is_outside_namespace(group);
-    return !is_below ? NULL : strcmp(group + length, "/") == 0 ? "" : group + length;
+    const char *below = text_behind(group, strcmp(top, "/") == 0 ? "" : top);
+    bool is_below = below && (*below == '/' || *below == '\0') && !is_outside_namespace(group);
+    return !is_below ? NULL : strcmp(below, "/") == 0 ? "" : below;
 }
 
 /* What is behind the lone dash that ends the optional fields of a line of mountinfo, or NULL. */

@@ -5,6 +5,8 @@
 #include <link.h>
 #include <string.h>
 
+#include "base/text.h"
+
 struct range {
     uintptr_t start;
     uintptr_t end;
@@ -22,7 +24,7 @@ static bool is_noted(const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) {
+        if (text_behind(name, prefixes[i])) {
             return true;
         }
     }

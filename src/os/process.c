@@ -14,6 +14,7 @@
 
 #include "base/atomics.h"
 #include "base/print.h"
+#include "base/text.h"
 #include "os/confined.h"
 
 static _Atomic(process_output *) output_function; /* (atomic: output) NULL: standard error */
@@ -26,10 +27,10 @@ char **process_environment(void) {
 }
 
 void process_forget_variable(const char *name) {
-    size_t length = strlen(name);
     char **kept = environ;
     for (char **entry = environ; entry && *entry; entry++) {
-        if (strncmp(*entry, name, length) != 0 || (*entry)[length] != '=') {
+        const char *behind = text_behind(*entry, name);
+        if (!behind || *behind != '=') {
             *kept++ = *entry;
         }
     }
@@ -56,7 +57,7 @@ size_t process_link(const char *name, char *path, size_t size) {
 bool process_is_loader(const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    return strncmp(name, "ld-", 3) == 0 || strncmp(name, "ld.so", 5) == 0;
+    return text_behind(name, "ld-") || text_behind(name, "ld.so");
 }
 
 size_t process_program(char *path, size_t size) {

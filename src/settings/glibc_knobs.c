@@ -139,19 +139,17 @@ static void read_value(const struct knob *knob, const char *text, size_t length,
 
 /* What stands behind "NAME=" if that is how the text begins, else NULL. */
 static const char *value_in(const char *text, const char *name) {
-    size_t length = strlen(name);
-    bool is_named = length && strncmp(text, name, length) == 0 && text[length] == '=';
-    return is_named ? text + length + 1 : NULL;
+    const char *behind = *name ? text_behind(text, name) : NULL;
+    return behind && *behind == '=' ? behind + 1 : NULL;
 }
 
 /* GLIBC_TUNABLES=glibc.malloc.name=value:glibc.other.name=value */
 static void read_tunables(const char *list) {
-    enum { PREFIX_LENGTH = sizeof tunable_prefix - 1 };
     while (*list) {
         const char *end = list + strcspn(list, ":");
-        bool is_ours = strncmp(list, tunable_prefix, PREFIX_LENGTH) == 0;
-        for (size_t i = 0; is_ours && i < GLIBC_KNOB_COUNT; i++) {
-            const char *value = value_in(list + PREFIX_LENGTH, name_of(&knobs[i]));
+        const char *name = text_behind(list, tunable_prefix);
+        for (size_t i = 0; name && i < GLIBC_KNOB_COUNT; i++) {
+            const char *value = value_in(name, name_of(&knobs[i]));
             if (value) {
                 read_value(&knobs[i], value, (size_t)(end - value), SOURCE_GLIBC_TUNABLES);
             }

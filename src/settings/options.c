@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "settings/glibc_knobs.h"
 #include "settings/option_report.h"
 #include "settings/option_value.h"
@@ -57,11 +58,11 @@ static void read_variable(const char *name) {
 }
 
 void options_read(char **environment) {
-    static const char prefix[] = "PRIMALLOC_";
     struct glibc_settings glibc = {0};
     for (char **entry = environment; entry && *entry; entry++) {
-        if (strncmp(*entry, prefix, sizeof prefix - 1) == 0) {
-            read_variable(*entry + sizeof prefix - 1);
+        const char *name = text_behind(*entry, "PRIMALLOC_");
+        if (name) {
+            read_variable(name);
         } else {
             glibc_knobs_note(&glibc, *entry);
         }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/print.h"
+#include "base/text.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include "os/symbol_file.h"
@@ -54,9 +55,8 @@ struct suppressions {
 
 /* The pattern of a line, or NULL. */
 static const char *pattern_in(const char *line) {
-    static const char prefix[] = "leak:";
-    const char *pattern = line + sizeof prefix - 1;
-    return strncmp(line, prefix, sizeof prefix - 1) == 0 && !is_end(*pattern) ? pattern : NULL;
+    const char *pattern = text_behind(line, "leak:");
+    return pattern && !is_end(*pattern) ? pattern : NULL;
 }
 
 static const char *next_line(const char *line) {
