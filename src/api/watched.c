@@ -3,6 +3,7 @@
 
 #include "objects/watcher.h"
 #include "os/lock.h"
+#include "os/output_file.h"
 #include "os/process.h"
 #include "primalloc.h"
 #include "settings/options.h"
@@ -71,7 +72,7 @@ void watched_finish(void) {
         char line[1024]; /* names of files have up to 255 bytes, of which each may become three */
         struct print out = print_to(line, sizeof line);
         snapshot_print_calls(&out);
-        if (!process_append_to_file(options.stats_output, line, out.length)) {
+        if (!output_file_append(options.stats_output, line, out.length)) {
             process_complain("cannot write ", options.stats_output);
         }
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/print.h"
+#include "os/confined.h"
 #include "os/process.h"
 
 static bool make(struct output_file *file, const char *name, int flags) {
@@ -72,15 +73,15 @@ bool output_file_open(struct output_file *file, const char *path) {
 }
 
 /* A write beyond the process's limit would end it by a signal. */
-static bool may_grow(struct output_file *file, size_t size) {
+static PRIM_NOINLINE bool may_grow_to(uint64_t size) {
     struct rlimit limit;
-    file->size += size;
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || file->size <= limit.rlim_cur;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
 }
 
 void output_file_write(struct output_file *file, const void *bytes, size_t size) {
     int saved_errno = errno;
-    file->has_failed |= !may_grow(file, size);
+    file->size += size;
+    file->has_failed |= !may_grow_to(file->size);
     while (size && !file->has_failed) {
         long written = syscall(SYS_write, file->descriptor, bytes, size);
         if (written > 0) {
@@ -105,6 +106,21 @@ bool output_file_close(struct output_file *file) {
     }
     errno = saved_errno;
     return is_done;
+}
+
+/* It waits for nobody who may read a pipe. What has no end is not limited. */
+bool output_file_append(const char *path, const char *text, size_t length) {
+    enum { FLAGS = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK };
+    int saved_errno = errno;
+    int file = is_confined() ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, FLAGS, 0644);
+    bool is_written =
+        file >= 0 && may_grow_to((uint64_t)syscall(SYS_lseek, file, (off_t)0, SEEK_END) + length) &&
+        syscall(SYS_write, file, text, length) == (long)length;
+    if (file >= 0) {
+        syscall(SYS_close, file);
+    }
+    errno = saved_errno;
+    return is_written;
 }
 
 struct output_mark output_file_mark(const char *path) {

@@ -25,6 +25,9 @@ void output_file_write(struct output_file *file, const void *bytes, size_t size)
 /* Gives the file its name; false, and there is no new file of it, if anything went wrong. */
 bool output_file_close(struct output_file *file);
 
+/* Appends a text to a file, in place and in one system call; false if it cannot be written. */
+bool output_file_append(const char *path, const char *text, size_t length);
+
 /* Which file has a name at the moment: each file that is written as above is another one. The
  * clock cannot tell, because a file's time is that of the last tick. */
 struct output_mark {

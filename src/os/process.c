@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -108,27 +107,6 @@ void process_write_output(const char *text, size_t length) {
     } else {
         process_write_error(text, length);
     }
-}
-
-/* Beyond the process's limit a write would end it by a signal; what has no end is not limited. */
-static bool may_grow(int file, size_t length) {
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
-           (rlim_t)syscall(SYS_lseek, file, (off_t)0, SEEK_END) + length <= limit.rlim_cur;
-}
-
-/* It waits for nobody who may read a pipe. */
-PRIM_COLD bool process_append_to_file(const char *path, const char *text, size_t length) {
-    enum { FLAGS = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK };
-    int saved_errno = errno;
-    int file = is_confined() ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, FLAGS, 0644);
-    bool is_written = file >= 0 && may_grow(file, length) &&
-                      syscall(SYS_write, file, text, length) == (long)length;
-    if (file >= 0) {
-        syscall(SYS_close, file);
-    }
-    errno = saved_errno;
-    return is_written;
 }
 
 unsigned process_id(void) {

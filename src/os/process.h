@@ -42,9 +42,6 @@ typedef void process_output(const char *text, size_t length, void *context);
 void process_set_output(process_output *output, void *context);
 void process_write_output(const char *text, size_t length);
 
-/* Appends it in one system call; false if it cannot be written. */
-bool process_append_to_file(const char *path, const char *text, size_t length);
-
 unsigned process_id(void);
 
 /* Main begins, or a fork's child: the process that is ours. Before, any is. */

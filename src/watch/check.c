@@ -382,11 +382,9 @@ PRIM_STARTUP void check_begin(void) {
 }
 
 void check_prepare(void) {
-    if (level() != CHECK_OFF) {
-        process_note_error_output();
-        stack_prepare();
-        store_relaxed(&is_prepared, true);
-    }
+    process_note_error_output();
+    stack_prepare();
+    store_relaxed(&is_prepared, true);
 }
 
 bool check_begin_late(check_handler *handler) {

@@ -42,7 +42,7 @@ struct check_finding {
 /* Registers the watcher if the options ask for it. */
 void check_begin(void);
 
-/* In the constructor: from here on stacks are captured. */
+/* In the constructor, if it is so: from here on stacks are captured. */
 void check_prepare(void);
 
 /* Begins now, unless other threads have blocks already; a handler hears of faults in place of a

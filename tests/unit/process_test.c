@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "os/output_file.h"
 #include "unit/unit.h"
 
 extern char **environ;
@@ -126,15 +127,15 @@ static void test_append_to_file(void **state) {
     int file = mkstemp(path);
     assert_true(file >= 0);
     errno = ERRNO_MARK;
-    process_append_to_file(path, "one\n", 4);
-    process_append_to_file(path, "two\n", 4);
+    output_file_append(path, "one\n", 4);
+    output_file_append(path, "two\n", 4);
     assert_int_equal(read(file, text, sizeof text), 8);
     assert_string_equal(text, "one\ntwo\n");
     close(file);
     unlink(path);
-    process_append_to_file(path, "new\n", 4);
+    output_file_append(path, "new\n", 4);
     assert_int_equal(unlink(path), 0);
-    process_append_to_file("/nonexistent/folder/file", "lost\n", 5);
+    output_file_append("/nonexistent/folder/file", "lost\n", 5);
     assert_int_equal(errno, ERRNO_MARK);
 }
 
