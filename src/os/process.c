@@ -46,32 +46,6 @@ void process_note_error_output(void) {
     errno = saved_errno;
 }
 
-size_t process_link(const char *name, char *path, size_t size) {
-    int saved_errno = errno;
-    ssize_t length = readlink(name, path, size);
-    errno = saved_errno;
-    return length > 0 ? (size_t)length : 0;
-}
-
-bool process_is_loader(const char *path) {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    return text_behind(name, "ld-") || text_behind(name, "ld.so");
-}
-
-size_t process_program(char *path, size_t size) {
-    size_t length = process_link("/proc/thread-self/exe", path, size - 1);
-    path[length] = '\0';
-    const char *told = (const char *)getauxval(AT_EXECFN); /* set right by the loader */
-    if (process_is_loader(path) && told) {
-        struct print out = print_to(path, size);
-        out.length = *told == '/' ? 0 : process_link(PROCESS_DIRECTORY, path, size);
-        print_format(&out, out.length ? "/%s" : "%s", told);
-        length = out.length;
-    }
-    return length;
-}
-
 bool process_is_stack(uintptr_t address) {
     enum { BELOW = 64 << 10, ABOVE = 8 << 20 };
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);

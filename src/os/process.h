@@ -10,19 +10,6 @@ char **process_environment(void);
 /* Removes one variable from the environment, without libc's lock or allocation. */
 void process_forget_variable(const char *name);
 
-/* Where a link of the system's leads, not terminated; returns the length, 0 if the system does not
- * tell. The calling thread's links are as good as the process's, and are there when the main thread
- * has ended before others. */
-#define PROCESS_DIRECTORY "/proc/thread-self/cwd"
-size_t process_link(const char *name, char *path, size_t size);
-
-/* The program's file, in the same way; the one that the loader was told to start, if the loader
- * itself was. */
-size_t process_program(char *path, size_t size);
-
-/* Whether this is what loaders are called. */
-bool process_is_loader(const char *path);
-
 /* Whether an address lies near the calling thread's stack pointer: a guess. */
 bool process_is_stack(uintptr_t address);
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -13,6 +14,7 @@
 
 #include "base/bits.h"
 #include "base/print.h"
+#include "base/text.h"
 #include "os/process.h"
 
 enum { PATH_SIZE = 1024 };
@@ -24,16 +26,50 @@ struct image {
     size_t size;
 };
 
-size_t symbol_file_path(const struct module *module, char *path, size_t size) {
+/* Where a link of the system's leads, not terminated. The calling thread's links are as good as the
+ * process's, and are there when the main thread has ended before others. */
+static size_t read_link(const char *name, char *path, size_t size) {
+    int saved_errno = errno;
+    ssize_t length = readlink(name, path, size);
+    errno = saved_errno;
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* Of a path that may be relative to where the process is: terminated, and its length. */
+static size_t absolute_path(const char *name, char *path, size_t size) {
     struct print out = print_to(path, size - 1);
-    if (module->path[0] == '\0' && module_is_program(module)) {
-        out.length = process_program(path, size);
-        print_text(&out, out.length ? "" : process_program_name());
-    } else if (module->path[0] != '/' && strchr(module->path, '/')) {
-        out.length = process_link(PROCESS_DIRECTORY, path, size - 1);
-        print_text(&out, out.length ? "/" : "");
+    out.length = *name == '/' ? 0 : read_link("/proc/thread-self/cwd", path, size - 1);
+    print_format(&out, out.length ? "/%s" : "%s", name);
+    path[out.length] = '\0';
+    return out.length;
+}
+
+bool symbol_file_is_loader(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    return text_behind(name, "ld-") || text_behind(name, "ld.so");
+}
+
+/* The program's file; the one that the loader was told to start, if the loader itself was. 0 if the
+ * system does not tell. */
+static size_t program_path(char *path, size_t size) {
+    size_t length = read_link("/proc/thread-self/exe", path, size - 1);
+    path[length] = '\0';
+    const char *told = (const char *)getauxval(AT_EXECFN); /* set right by the loader */
+    return told && symbol_file_is_loader(path) ? absolute_path(told, path, size) : length;
+}
+
+size_t symbol_file_path(const struct module *module, char *path, size_t size) {
+    const char *name = module->path;
+    if (strchr(name, '/')) {
+        return absolute_path(name, path, size);
     }
-    print_text(&out, module->path);
+    struct print out = print_to(path, size - 1);
+    if (name[0] == '\0' && module_is_program(module)) {
+        out.length = program_path(path, size);
+        name = out.length ? "" : process_program_name();
+    }
+    print_text(&out, name);
     path[out.length] = '\0';
     return out.length;
 }

@@ -18,6 +18,9 @@ struct symbol {
  * the system is asked for it. Others may be relative: to where the process is by now. */
 size_t symbol_file_path(const struct module *module, char *path, size_t size);
 
+/* Whether this is what loaders are called. */
+bool symbol_file_is_loader(const char *path);
+
 /* False if the file is gone or does not tell. */
 bool symbol_find(const struct module *module, uintptr_t address, struct symbol *symbol);
 

@@ -11,6 +11,7 @@
 #include "base/print.h"
 #include "os/memory.h"
 #include "os/process.h"
+#include "os/symbol_file.h"
 #include "settings/options.h"
 #include "watch/leak_report.h"
 #include "watch/leak_roots.h"
@@ -20,7 +21,7 @@
 #include "watch/stack.h"
 
 static bool is_loader(unsigned module) {
-    return module && process_is_loader(module_at(module)->path);
+    return module && symbol_file_is_loader(module_at(module)->path);
 }
 
 static bool is_of_loader(const struct site *site) {
