@@ -39,7 +39,7 @@ static void *hooked_allocate(const struct watcher *self, const struct request *r
     const struct prim_hooks *hooks =
         request->arena ? NULL : enter(self, offsetof(struct prim_hooks, on_allocate));
     if (!hooks) {
-        return watcher_next(self)->allocate(watcher_next(self), request);
+        return watcher_pass_allocate(self, request);
     }
     struct prim_hook_call call = call_of(request);
     void *block = hooks->on_allocate(&call, hooks->context);
@@ -51,7 +51,7 @@ static void *hooked_reallocate(const struct watcher *self, void *block,
                                const struct request *request) {
     const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, on_reallocate));
     if (!hooks) {
-        return watcher_next(self)->reallocate(watcher_next(self), block, request);
+        return watcher_pass_reallocate(self, block, request);
     }
     struct prim_hook_call call = call_of(request);
     void *target = hooks->on_reallocate(block, &call, hooks->context);
@@ -62,7 +62,7 @@ static void *hooked_reallocate(const struct watcher *self, void *block,
 static void hooked_release(const struct watcher *self, void *block, const struct request *request) {
     const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, on_release));
     if (!hooks) {
-        watcher_next(self)->release(watcher_next(self), block, request);
+        watcher_pass_release(self, block, request);
         return;
     }
     struct prim_hook_call call = call_of(request);
@@ -73,7 +73,7 @@ static void hooked_release(const struct watcher *self, void *block, const struct
 static size_t hooked_usable_size(const struct watcher *self, const void *block) {
     const struct prim_hooks *hooks = enter(self, offsetof(struct prim_hooks, on_usable_size));
     if (!hooks) {
-        return watcher_next(self)->usable_size(watcher_next(self), block);
+        return watcher_pass_usable_size(self, block);
     }
     size_t size = hooks->on_usable_size(block, hooks->context);
     watcher_leave(self);

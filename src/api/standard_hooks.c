@@ -45,7 +45,7 @@ static void *hooked_allocate(const struct watcher *self, const struct request *r
         void *block = plain(request->size, request->caller);
         return block && request->is_zeroed ? memset(block, 0, request->size) : block;
     }
-    return watcher_next(self)->allocate(watcher_next(self), request);
+    return watcher_pass_allocate(self, request);
 }
 
 static void hooked_release(const struct watcher *self, void *block, const struct request *request) {
@@ -53,7 +53,7 @@ static void hooked_release(const struct watcher *self, void *block, const struct
     if (hook) {
         hook(block, request->caller);
     } else {
-        watcher_next(self)->release(watcher_next(self), block, request);
+        watcher_pass_release(self, block, request);
     }
 }
 
@@ -71,15 +71,11 @@ static void *hooked_reallocate(const struct watcher *self, void *block,
         hooked_release(self, block, request);
         return NULL;
     }
-    return watcher_next(self)->reallocate(watcher_next(self), block, request);
-}
-
-static size_t hooked_usable_size(const struct watcher *self, const void *block) {
-    return watcher_next(self)->usable_size(watcher_next(self), block);
+    return watcher_pass_reallocate(self, block, request);
 }
 
 static struct watcher hooks = {
-    hooked_allocate, hooked_reallocate, hooked_release, hooked_usable_size, RANK_HOOKS, NULL,
+    hooked_allocate, hooked_reallocate, hooked_release, watcher_pass_usable_size, RANK_HOOKS, NULL,
 };
 
 /* Any of the five, or none that is known: __[mrf]..._hook. Libc's strcmp would cost more to find,

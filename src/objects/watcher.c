@@ -123,6 +123,32 @@ size_t watcher_usable_size(const void *block) {
     return watcher->usable_size(watcher, block);
 }
 
+static const struct watcher *next(const struct watcher *self) {
+    /* The field of a const object is read only; C11's atomic_load wants it without const. */
+    return load_acquire((watcher_link *)&self->next); /* order pair: watchers */
+}
+
+void *watcher_pass_allocate(const struct watcher *self, const struct request *request) {
+    const struct watcher *watcher = next(self);
+    return watcher->allocate(watcher, request);
+}
+
+void *watcher_pass_reallocate(const struct watcher *self, void *block,
+                              const struct request *request) {
+    const struct watcher *watcher = next(self);
+    return watcher->reallocate(watcher, block, request);
+}
+
+void watcher_pass_release(const struct watcher *self, void *block, const struct request *request) {
+    const struct watcher *watcher = next(self);
+    watcher->release(watcher, block, request);
+}
+
+size_t watcher_pass_usable_size(const struct watcher *self, const void *block) {
+    const struct watcher *watcher = next(self);
+    return watcher->usable_size(watcher, block);
+}
+
 bool watcher_enter(const struct watcher *self) {
     return !thread_cache_exchange_mark(self->rank, true);
 }

@@ -1,8 +1,9 @@
 /* watcher.h - who looks at every call of the program's, and may change what it does.
  *
  * Nothing below src/watch knows who watches. A watcher stands in a chain, outermost first by rank;
- * each of its functions does its part and passes on to watcher_next(self), at whose end the plain
- * allocator is. So a watcher must fill in all four functions; most pass on what they get.
+ * each of its functions does its part and passes on to the next (watcher_pass_allocate and so on);
+ * behind the last the plain allocator is. A watcher must fill in all four functions; most pass on
+ * what they get.
  *
  * While the chain is not empty, each thread's visible cache is the empty one (thread_cache.h), so
  * the calls of the program come here through front_door.h, with what the program said and where it
@@ -89,10 +90,13 @@ PRIM_INLINE bool watcher_is_wished(void) {
     return *load_acquire(&watcher_wish)->word != 0; /* order pair: wish */
 }
 
-PRIM_INLINE const struct watcher *watcher_next(const struct watcher *self) {
-    /* The field of a const object is read only; C11's atomic_load wants it without const. */
-    return load_acquire((_Atomic(const struct watcher *) *)&self->next); /* order pair: watchers */
-}
+/* Pass a call on to whoever stands behind. These read the link once: another thread may be changing
+ * it, and one watcher's function must not get another watcher. */
+void *watcher_pass_allocate(const struct watcher *self, const struct request *request);
+void *watcher_pass_reallocate(const struct watcher *self, void *block,
+                              const struct request *request);
+void watcher_pass_release(const struct watcher *self, void *block, const struct request *request);
+size_t watcher_pass_usable_size(const struct watcher *self, const void *block);
 
 /* Puts a watcher into the chain, or takes it out; does nothing if that is so already. */
 void watcher_register(struct watcher *watcher);

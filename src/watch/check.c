@@ -98,7 +98,7 @@ static void *plain_of(const struct check_record *record) {
 static void free_plain(const struct watcher *self, void *plain, const void *caller) {
     const struct request request = {
         .stated_size = SIZE_NOT_STATED, .call = CALL_FREE, .caller = caller};
-    watcher_next(self)->release(watcher_next(self), plain, &request);
+    watcher_pass_release(self, plain, &request);
 }
 
 static struct check_finding finding_of(enum check_fault fault, uintptr_t pointer,
@@ -174,14 +174,13 @@ static void shrink_quarantine(const struct watcher *self, const void *caller) {
 }
 
 static void *checked_allocate(const struct watcher *self, const struct request *request) {
-    const struct watcher *next = watcher_next(self);
     size_t front = bits_max(ZONE_SIZE, request->alignment);
     struct request plain = *request;
     if (__builtin_add_overflow(request->size, front + ZONE_SIZE, &plain.size)) {
-        return next->allocate(next, request); /* which fails */
+        return watcher_pass_allocate(self, request); /* which fails */
     }
     plain.alignment = request->alignment > ZONE_SIZE || request->offset ? request->alignment : 0;
-    char *start = next->allocate(next, &plain);
+    char *start = watcher_pass_allocate(self, &plain);
     if (!start) {
         return NULL;
     }
@@ -316,7 +315,7 @@ static void checked_release(const struct watcher *self, void *block,
     enum check_fault other_fault = count_call();
     release_lock();
     if (!record && (!fault || fault == FAULT_FOREIGN)) {
-        watcher_next(self)->release(watcher_next(self), block, request);
+        watcher_pass_release(self, block, request);
     } else if (record && !is_kept) {
         free_plain(self, plain, request->caller);
     }
@@ -349,7 +348,7 @@ static void *checked_reallocate(const struct watcher *self, void *block,
     release_lock();
     act_on(fault);
     if (!record && (!fault || fault == FAULT_FOREIGN)) {
-        return watcher_next(self)->reallocate(watcher_next(self), block, request);
+        return watcher_pass_reallocate(self, block, request);
     }
     if (!record) {
         errno = ENOMEM;
@@ -368,7 +367,7 @@ static size_t checked_usable_size(const struct watcher *self, const void *block)
     const struct check_record *record = check_table_find((uintptr_t)block);
     size_t size = record && !record->is_freed ? record->size : 0;
     release_lock();
-    return record ? size : watcher_next(self)->usable_size(watcher_next(self), block);
+    return record ? size : watcher_pass_usable_size(self, block);
 }
 
 static struct watcher checks = {

@@ -69,8 +69,7 @@ static void record(void *block, size_t size, const struct request *request) {
 }
 
 static void *exact_allocate(const struct watcher *self, const struct request *request) {
-    const struct watcher *next = watcher_next(self);
-    void *block = next->allocate(next, request);
+    void *block = watcher_pass_allocate(self, request);
     if (block && !(request->arena && request->arena->kind == ARENA_HEAP)) {
         if (options.leak_check && request->size >= sizeof(void *)) {
             memset(block, 0, sizeof(void *)); /* was a link */
@@ -84,13 +83,12 @@ static void *exact_allocate(const struct watcher *self, const struct request *re
  * blocks are not recorded. */
 static void *exact_reallocate(const struct watcher *self, void *block,
                               const struct request *request) {
-    const struct watcher *next = watcher_next(self);
     struct live_block known = {0};
     if (!block) {
         return exact_allocate(self, request);
     }
     profile_lift(block, &known);
-    void *result = next->reallocate(next, block, request);
+    void *result = watcher_pass_reallocate(self, block, request);
     if (known.address) {
         profile_settle(&known, result || request->size == 0); /* else it failed */
     }
@@ -101,20 +99,14 @@ static void *exact_reallocate(const struct watcher *self, void *block,
 }
 
 static void exact_release(const struct watcher *self, void *block, const struct request *request) {
-    const struct watcher *next = watcher_next(self);
     if (block && profile_forget(block) && options.leak_check) {
-        memset(block, 0, bits_min(next->usable_size(next, block), WIPED_MOST));
+        memset(block, 0, bits_min(watcher_pass_usable_size(self, block), WIPED_MOST));
     }
-    next->release(next, block, request);
-}
-
-static size_t exact_usable_size(const struct watcher *self, const void *block) {
-    const struct watcher *next = watcher_next(self);
-    return next->usable_size(next, block);
+    watcher_pass_release(self, block, request);
 }
 
 static struct watcher exact = {
-    exact_allocate, exact_reallocate, exact_release, exact_usable_size, RANK_PROFILE, NULL,
+    exact_allocate, exact_reallocate, exact_release, watcher_pass_usable_size, RANK_PROFILE, NULL,
 };
 
 PRIM_COLD void profile_exact_start(void) {

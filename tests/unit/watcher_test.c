@@ -27,24 +27,24 @@ static void note(const struct request *request, void *block, char letter) {
 
 static void *record_allocate(const struct watcher *self, const struct request *request) {
     note(request, NULL, self->rank == RANK_HOOKS ? 'a' : 'b');
-    return watcher_next(self)->allocate(watcher_next(self), request);
+    return watcher_pass_allocate(self, request);
 }
 
 static void *record_reallocate(const struct watcher *self, void *block,
                                const struct request *request) {
     note(request, block, 'r');
-    return watcher_next(self)->reallocate(watcher_next(self), block, request);
+    return watcher_pass_reallocate(self, block, request);
 }
 
 static void record_release(const struct watcher *self, void *block, const struct request *request) {
     note(request, block, 'f');
-    watcher_next(self)->release(watcher_next(self), block, request);
+    watcher_pass_release(self, block, request);
     errno = 4711; /* the program does not see that */
 }
 
 static size_t record_usable_size(const struct watcher *self, const void *block) {
     seen.count++;
-    return watcher_next(self)->usable_size(watcher_next(self), block);
+    return watcher_pass_usable_size(self, block);
 }
 
 static struct watcher recorder = {record_allocate,    record_reallocate, record_release,
@@ -303,7 +303,7 @@ static void *nested_allocate(const struct watcher *self, const struct request *r
         watcher_leave(self);
     }
     depth--;
-    return watcher_next(self)->allocate(watcher_next(self), request);
+    return watcher_pass_allocate(self, request);
 }
 
 static struct watcher nested = {nested_allocate,    record_reallocate, record_release,
@@ -372,11 +372,11 @@ static _Atomic unsigned seen_in_thread;
 
 static void *count_allocate(const struct watcher *self, const struct request *request) {
     add_relaxed(&seen_in_thread, 1);
-    return watcher_next(self)->allocate(watcher_next(self), request);
+    return watcher_pass_allocate(self, request);
 }
 
 static void pass_release(const struct watcher *self, void *block, const struct request *request) {
-    watcher_next(self)->release(watcher_next(self), block, request);
+    watcher_pass_release(self, block, request);
 }
 
 static struct watcher counter = {count_allocate,     record_reallocate, pass_release,
@@ -410,6 +410,49 @@ static void test_other_threads_follow(void **state) {
     assert_true(load_relaxed(&seen_in_thread) >= 100);
 }
 
+/* One that comes and goes while another thread's calls pass on to who stands behind: each function
+ * gets its own watcher. */
+static struct watcher coming;
+static _Atomic bool is_over;
+static _Atomic unsigned mistaken;
+
+static void coming_release(const struct watcher *self, void *block, const struct request *request) {
+    add_relaxed(&mistaken, self != &coming);
+    watcher_pass_release(self, block, request);
+}
+
+static struct watcher coming = {watcher_pass_allocate, watcher_pass_reallocate,
+                                coming_release,        watcher_pass_usable_size,
+                                RANK_PROFILE,          NULL};
+static struct watcher staying = {watcher_pass_allocate, watcher_pass_reallocate,
+                                 watcher_pass_release,  watcher_pass_usable_size,
+                                 RANK_CHECKS,           NULL};
+
+static void *run_until_over(void *unused) {
+    while (!load_relaxed(&is_over)) {
+        free(opaque(malloc(40)));
+    }
+    return unused;
+}
+
+static void test_each_function_gets_its_watcher(void **state) {
+    (void)state;
+    static const struct prim_hooks no_hooks; /* whose watcher passes everything on */
+    pthread_t thread;
+    prim_hooks_set(&no_hooks);
+    watcher_register(&staying);
+    assert_int_equal(pthread_create(&thread, NULL, run_until_over, NULL), 0);
+    for (unsigned round = 0; round < 5000000; round++) {
+        watcher_register(&coming);
+        watcher_unregister(&coming);
+    }
+    store_relaxed(&is_over, true);
+    pthread_join(thread, NULL);
+    watcher_unregister(&staying);
+    prim_hooks_set(NULL);
+    assert_int_equal(load_relaxed(&mistaken), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_function_is_seen_once),
@@ -419,6 +462,7 @@ int main(void) {
         cmocka_unit_test(test_recursion_ends_without_cache),
         cmocka_unit_test(test_child_of_a_fork),
         cmocka_unit_test(test_other_threads_follow),
+        cmocka_unit_test(test_each_function_gets_its_watcher),
     };
     return cmocka_run_group_tests_name("watcher", tests, NULL, NULL);
 }
