@@ -14,23 +14,18 @@
 
 static unsigned own_process; /* that began; its children's threads are not all there to be asked */
 
-static void complain(const char *wrong, size_t length) {
-    char line[256];
-    struct print out = print_to(line, sizeof line - 1);
-    print_text(&out, "primalloc: PRIMALLOC_PROFILE does not take '");
-    print_bytes(&out, wrong, length < 64 ? length : 64);
-    print_text(&out, "': PATH,rate=SIZE,budget=PERCENT,bytes=SIZE,seconds=N,signal=NAME,peak\n");
-    process_write_error(line, out.length);
-}
-
 static PRIM_COLD void begin_from_environment(void) {
     struct profile_settings settings;
+    const char *text = options.profile ? options.profile : "";
     const char *wrong;
-    size_t length;
-    if (!profile_settings_read(&settings, options.profile ? options.profile : "", &wrong,
-                               &length)) {
-        complain(wrong, length);
-        return;
+    while (!profile_settings_read(&settings, text, &wrong)) {
+        process_complain("PRIMALLOC_PROFILE is PATH,rate=SIZE,budget=PERCENT,bytes=SIZE,seconds=N,"
+                         "signal=NAME,peak; wrong from here: ",
+                         wrong);
+        if (!options.leak_check) {
+            return;
+        }
+        text = ""; /* no file, but leaks are looked for */
     }
     profile_start(&settings);
     own_process = process_id();
@@ -54,9 +49,8 @@ __attribute__((destructor(102))) static void finish(void) {
 PRIM_EXPORT int prim_profile_start(const char *settings) {
     struct profile_settings wanted;
     const char *wrong;
-    size_t length;
     heap_ensure();
-    if (!profile_settings_read(&wanted, settings ? settings : "", &wrong, &length)) {
+    if (!profile_settings_read(&wanted, settings ? settings : "", &wrong)) {
         errno = EINVAL;
         return -1;
     }

@@ -102,18 +102,18 @@ static bool read_part(struct profile_settings *settings, const char *part, size_
 }
 
 PRIM_COLD bool profile_settings_read(struct profile_settings *settings, const char *text,
-                                     const char **wrong, size_t *wrong_length) {
-    *settings = (struct profile_settings){.budget = BUDGET_BY_RATE};
+                                     const char **wrong) {
+    size_t length = strcspn(text, ",");
     *wrong = text;
-    *wrong_length = strcspn(text, ",");
-    if (*wrong_length >= PROFILE_PATH_SIZE) {
-        return false;
+    if (length >= PROFILE_PATH_SIZE || read_part(settings, text, length)) {
+        return false; /* who begins with a setting has forgotten the path */
     }
-    memcpy(settings->path, text, *wrong_length);
-    while ((*wrong)[*wrong_length] == ',') {
-        *wrong += *wrong_length + 1;
-        *wrong_length = strcspn(*wrong, ",");
-        if (!read_part(settings, *wrong, *wrong_length)) {
+    *settings = (struct profile_settings){.budget = BUDGET_BY_RATE};
+    memcpy(settings->path, text, length);
+    while ((*wrong)[length] == ',') {
+        *wrong += length + 1;
+        length = strcspn(*wrong, ",");
+        if (!read_part(settings, *wrong, length)) {
             return false;
         }
     }

@@ -21,8 +21,8 @@ struct profile_settings {
     char path[PROFILE_PATH_SIZE]; /* "": no files but those that are asked for by name */
 };
 
-/* Reads the text. If it is wrong, tells which part is (not terminated) and returns false. */
-bool profile_settings_read(struct profile_settings *settings, const char *text, const char **wrong,
-                           size_t *wrong_length);
+/* Reads the text. If it is wrong, tells from where on and returns false. What reads as one of the
+ * other parts is no path: "./peak" is. */
+bool profile_settings_read(struct profile_settings *settings, const char *text, const char **wrong);
 
 #endif

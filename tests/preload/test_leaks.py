@@ -182,6 +182,12 @@ def test_the_exit_status_is_the_users(check):
     assert status == 0 and sum_of(errors) == (48, 1)
 
 
+def test_wrong_settings_of_a_profile_do_not_end_the_check(check):
+    status, errors = check("lost", PRIMALLOC_PROFILE="rate=64K")
+    assert status == LEAKED
+    assert " wrong from here: rate=64K\n" in errors
+
+
 def test_output_is_not_lost(harness, built):
     """The status changes while the process is ending, and buffers are still written."""
     settings = {"PRIMALLOC_LEAK_CHECK": "normal"}

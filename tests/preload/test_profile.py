@@ -345,13 +345,14 @@ def test_files_by_signal_by_bytes_and_at_peaks(profiled):
 
 
 @pytest.mark.parametrize("settings, wrong", [
-    ("h.pb.gz,rat=5", "'rat=5'"), ("h.pb.gz,rate=", "'rate='"),
-    ("h.pb.gz,signal=NO", "'signal=NO'"), ("h.pb.gz,signal=9", "'signal=9'"),
+    ("h.pb.gz,rat=5,peak", "rat=5,peak"), ("h.pb.gz,rate=", "rate="),
+    ("h.pb.gz,signal=NO", "signal=NO"), ("h.pb.gz,peak,signal=9", "signal=9"),
+    ("rate=64K", "rate=64K"), ("peak,rate=64K", "peak,rate=64K"),
 ])
 def test_wrong_settings_get_one_line(harness, settings, wrong):
     result = harness.run_preloaded(["true"], changes={"PRIMALLOC_PROFILE": settings})
     lines = result.stderr.decode().splitlines()
-    assert len(lines) == 1 and wrong in lines[0]
+    assert len(lines) == 1 and lines[0].endswith(f" wrong from here: {wrong}")
     assert not list(harness.directory.iterdir())
 
 

@@ -8,8 +8,7 @@ static struct profile_settings settings;
 
 static bool read_settings(const char *text) {
     const char *wrong;
-    size_t length;
-    return profile_settings_read(&settings, text, &wrong, &length);
+    return profile_settings_read(&settings, text, &wrong);
 }
 
 static void a_path_is_enough(void **state) {
@@ -86,11 +85,14 @@ static void what_is_wrong_is_named(void **state) {
                                         "a,budget=1234567890"};
     for (unsigned i = 0; i < ARRAY_LENGTH(texts); i++) {
         const char *wrong = NULL;
-        size_t length = 99;
-        assert_false(profile_settings_read(&settings, texts[i], &wrong, &length));
+        assert_false(profile_settings_read(&settings, texts[i], &wrong));
         assert_ptr_equal(wrong, texts[i] + 2);
-        assert_int_equal(length, strlen(texts[i]) - 2);
     }
+    assert_false(read_settings("rate=64K"));
+    assert_false(read_settings("signal=USR2,a"));
+    assert_false(read_settings("peak"));
+    assert_true(read_settings("./peak"));
+    assert_true(read_settings("rate=64K.pb.gz,rate=1"));
     static char path[PROFILE_PATH_SIZE + 1];
     memset(path, 'p', PROFILE_PATH_SIZE);
     assert_false(read_settings(path));
