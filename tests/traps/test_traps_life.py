@@ -32,8 +32,7 @@ def test_t46_stack_walked_in_a_signal_storm(preload, fixtures, each_library):
 
 
 def test_t46_profiled_in_a_signal_storm(preload, harness, fixtures, each_library):
-    changes = {"PRIMALLOC_PROFILE": str(harness.directory / "profile"),
-               "PRIMALLOC_PROFILE_RATE": "1"}
+    changes = {"PRIMALLOC_PROFILE": f"{harness.directory}/profile.heap,rate=1"}
     assert preload(each_library, fixtures("behave.c"), "storm", **changes).stdout == b"good\n"
 
 
@@ -41,6 +40,7 @@ def test_t46_profiled_in_a_signal_storm(preload, harness, fixtures, each_library
     (["61", "report"], {}),
     (["67", "threads"], {}),
     (["97", "keep", "report"], {"PRIMALLOC_STATS": "full"}),
+    (["211", "keep", "report"], {"PRIMALLOC_LEAK_CHECK": "normal", "PRIMALLOC_CHECK": "full"}),
     pytest.param(["211", "keep", "threads"], {"PRIMALLOC_HARDENED": "1", "PRIMALLOC_STATS": "full"},
                  marks=pytest.mark.prove),
 ])
@@ -71,8 +71,7 @@ def test_t46_minimal_library(preload, fixtures, library):
 
 def test_t48_stacks_while_libraries_come_and_go(preload, harness, fixtures, each_library):
     """Every call's stack is taken, by threads that hold the loader's lock, too."""
-    changes = {"PRIMALLOC_PROFILE": str(harness.directory / "profile"),
-               "PRIMALLOC_PROFILE_RATE": "1"}
+    changes = {"PRIMALLOC_PROFILE": f"{harness.directory}/profile.heap,rate=1"}
     result = preload(each_library, fixtures("behave.c"), "libraries", timeout=60, **changes)
     assert result.stdout == b"good\n"
 
