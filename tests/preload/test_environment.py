@@ -197,9 +197,13 @@ print(len(bytes(1 << 30)) >> 30)
     assert harness.run_preloaded([PYTHON, "-c", script], changes=changes).stdout == b"True\n1\n"
 
 
-def test_a_line_of_statistics_that_cannot_be_written(harness):
-    result = harness.run_preloaded(["true"], changes={"PRIMALLOC_STATS_OUTPUT": "/no/such/file"})
-    assert result.stderr == b"primalloc: cannot write /no/such/file\n"
+@pytest.mark.parametrize("path, options", [("/no/such/file", ""), ("line", "confined=1")])
+def test_a_line_of_statistics_that_cannot_be_written(harness, path, options):
+    """Who is confined opens no file for it, which a filter may forbid."""
+    changes = {"PRIMALLOC_STATS_OUTPUT": path, "PRIMALLOC_OPTIONS": options}
+    result = harness.run_preloaded(["true"], changes=changes)
+    assert result.stderr == f"primalloc: cannot write {path}\n".encode()
+    assert not list(harness.directory.iterdir())
 
 
 def test_a_line_of_statistics_that_must_not_be_written(harness):
