@@ -39,8 +39,7 @@ __attribute__((constructor(102))) static void start(void) {
 }
 
 __attribute__((destructor(102))) static void finish(void) {
-    profile_exit();
-    if (options.leak_check && own_process == process_id() && leak_check() > 0 &&
+    if (profile_exit() && options.leak_check && own_process == process_id() && leak_check() > 0 &&
         options.leak_exit) {
         process_exit_again((int)options.leak_exit);
     }

@@ -475,8 +475,9 @@ uint64_t check_count(void) {
     return load_relaxed(&fault_count);
 }
 
+/* Not where a signal's handler ends the process inside a call, which may hold our lock. */
 PRIM_STARTUP void check_finish(void) {
-    if (level() != CHECK_OFF) {
+    if (level() != CHECK_OFF && !thread_cache_is_inside()) {
         check_all("at exit");
     }
 }

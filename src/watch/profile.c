@@ -299,12 +299,17 @@ PRIM_COLD bool profile_dump(const char *path) {
     return is_done;
 }
 
-PRIM_STARTUP void profile_exit(void) {
-    if (load_relaxed(&is_known)) {
+PRIM_STARTUP bool profile_exit(void) {
+    bool is_inside = thread_cache_is_inside();
+    if (load_relaxed(&is_known) && is_inside) {
+        process_complain("no profile, no leak check: a signal's handler called exit inside malloc",
+                         "");
+    } else if (load_relaxed(&is_known)) {
         enter();
         write_file(NULL, PROFILE_EXIT);
         leave();
     }
+    return !is_inside;
 }
 
 void profile_begin_child(void) {

@@ -47,8 +47,8 @@ void profile_unlock_blocks(void);
  * we wrote it. */
 void profile_name_leaks(char path[OUTPUT_PATH_SIZE], const char *given, bool is_ours);
 
-/* At the end of the process. */
-void profile_exit(void);
+/* At the end of the process. False if a handler ends it inside a call, which may hold locks. */
+bool profile_exit(void);
 
 extern PRIM_HIDDEN struct lock profile_lock; /* here for fork alone */
 

@@ -210,3 +210,18 @@ def test_memory_that_was_lent_is_left_alone(harness, fixtures):
     """Once the heap over it is deleted and its last block freed the program may unmap it."""
     result = run(harness, [fixtures("lent_memory.c")], check=True, MALLOC_CHECK_="3")
     assert result.stdout == b"good\n" and result.stderr == b""
+
+
+@pytest.mark.parametrize("settings, is_told", [
+    ({"CHECK": "report"}, False),
+    ({"PROFILE": "/nonexistent/h.pb.gz,rate=1,bytes=1"}, True),
+    ({"PROFILE": "/nonexistent/h.pb.gz,rate=1,bytes=1", "LEAK_CHECK": "normal"}, True),
+])
+def test_exit_in_a_handler_inside_a_call_waits_for_nobody(harness, fixtures, settings, is_told):
+    """The call that the signal interrupts holds the lock that a last look wants."""
+    changes = {f"PRIMALLOC_{name}": value for name, value in settings.items()}
+    result = harness.run_preloaded([fixtures("exit_inside.c")], changes=changes, check=False,
+                                   timeout=60)
+    line = b"primalloc: no profile, no leak check: a signal's handler called exit inside malloc\n"
+    assert result.returncode == 7
+    assert (line in result.stderr) == is_told
