@@ -13,15 +13,14 @@ struct options options = {
 #undef OPTION
 };
 
-/* All texts in one piece. */
-struct row_texts {
+struct option_texts {
 #define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) \
     char name[sizeof #name + sizeof unit + sizeof sentence];
 #include "settings/options.def"
 #undef OPTION
 };
 
-static const struct row_texts row_texts = {
+const struct option_texts option_texts = {
 #define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) \
     .name = #name "\0" unit "\0" sentence,
 #include "settings/options.def"
@@ -29,8 +28,8 @@ static const struct row_texts row_texts = {
 };
 
 const struct option_row option_rows[OPTION_COUNT] = {
-#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence)                   \
-    {initial,     maximum,    minimum, offsetof(struct row_texts, name), OPTION_INDEX_##name, \
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence)                      \
+    {initial,     maximum,    minimum, offsetof(struct option_texts, name), OPTION_INDEX_##name, \
      TYPE_##type, WHEN_##when},
 #include "settings/options.def"
 #undef OPTION
@@ -50,7 +49,7 @@ static PRIM_FAR char
 static size_t texts_used;
 
 const char *option_name(const struct option_row *row) {
-    return (const char *)&row_texts + row->texts;
+    return (const char *)&option_texts + row->texts;
 }
 
 const char *option_unit(const struct option_row *row) {

@@ -41,6 +41,7 @@ enum option_index {
 };
 
 extern PRIM_HIDDEN const struct option_row option_rows[OPTION_COUNT];
+extern PRIM_HIDDEN const struct option_texts option_texts; /* all of them in one piece */
 
 /* Where an option's value came from; a later one of these overrides an earlier one, but the last
  * two are equal: there the later call wins. */

@@ -13,6 +13,7 @@
 #include "objects/thread_cache.h"
 #include "os/lock.h"
 #include "os/process.h"
+#include "settings/option_table.h"
 #include "settings/options.h"
 #include "watch/check_zones.h"
 #include "watch/stack.h"
@@ -392,6 +393,7 @@ bool check_begin_late(check_handler *handler) {
             return false;
         }
         __atomic_store_n(&options.check, CHECK_FULL, __ATOMIC_RELAXED);
+        store_relaxed(&option_sources[OPTION_INDEX_check], SOURCE_DEFAULT); /* nobody's: mcheck's */
         check_prepare();
         check_begin();
     }

@@ -1,13 +1,15 @@
 /* outside.c - tells who can only read the process where the heap's books are.
  *
  * `primalloc explain` runs no code in a process that it explains, and need not stop it: it reads
- * descriptors of spans, counts of slabs' lists and rooms of thread caches in the process's memory.
- * An ELF note says where, and how far apart: it lies in the file's first page, survives strip, and
- * the linker takes it along into static programs. cli/src/explain/note.rs reads it.
+ * descriptors of spans, counts of slabs' lists and rooms of thread caches in the process's memory,
+ * and which options are set. An ELF note says where, and how far apart: it lies in the file's first
+ * page, survives strip, and the linker takes it along into static programs. What reads it is in
+ * cli/src/explain: note.rs, and options.rs knows struct option_row by its offsets.
  *
  * The owner is "primalloc", the type 1. Addresses are words of 32 bits, counted from themselves;
- * the rest are halves of words. Whoever changes an order here, or what a field below means, makes
- * it another version: an older tool then says that it doesn't know this library. */
+ * the rest are halves of words. What is new comes last: older tools pass over it. Whoever changes
+ * an order here, or what a field below means, makes it another version: an older tool then says
+ * that it doesn't know this library. */
 #include <stddef.h>
 
 #include "objects/bin.h"
@@ -16,6 +18,7 @@
 #include "objects/thread_sampler.h"
 #include "pages/metadata.h"
 #include "pages/span.h"
+#include "settings/option_table.h"
 
 _Static_assert(offsetof(struct span, address) == 0, "the tool expects it there");
 _Static_assert(offsetof(struct span_chunk, number) == offsetof(struct span_chunk, next) + 8,
@@ -52,7 +55,6 @@ static __attribute__((used)) PRIM_COLD void write_note(void) {
         ".pushsection .note.primalloc\n\t"
         ".short %c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7, %c8, %c9\n\t"
         ".short %c10, %c11, %c12, %c13, %c14\n"
-        "4:\t.balign 4\n\t"
         ".popsection"
         :
         : PLACE(thread_cache, next), PLACE(thread_cache, room), PLACE(thread_cache, in_use),
@@ -60,4 +62,13 @@ static __attribute__((used)) PRIM_COLD void write_note(void) {
           PLACE(bin, capacity), PLACE(bin, spare_count), "i"(SMALL_CLASS_LAST), "i"(FEW_BLOCKS),
           "i"(METADATA_BLOCK_SIZE >> 10), PLACE(thread_cache, sampler),
           PLACE(thread_sampler, counted), "i"(sizeof(struct counted)), PLACE(counted, given));
+    __asm__ volatile(".pushsection .note.primalloc\n\t"
+                     ".short %c0, %c1\n\t"
+                     ".balign 4\n\t"
+                     ".long %c2 - ., %c3 - ., %c4 - ., %c5 - .\n"
+                     "4:\t.popsection"
+                     :
+                     : "i"(OPTION_COUNT), "i"(sizeof(struct option_row)),
+                       PRIM_ADDRESS_OF(option_rows), PRIM_ADDRESS_OF(&option_texts),
+                       PRIM_ADDRESS_OF(&options), PRIM_ADDRESS_OF(option_sources));
 }

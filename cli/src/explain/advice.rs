@@ -13,6 +13,7 @@ pub fn advice(found: &Explanation) -> Vec<String> {
     let mut sentences = Vec::new();
     sentences.extend(cut_off(found));
     sentences.extend(unread(found));
+    sentences.extend(options_unread(found));
     if !found.is_ours {
         sentences.push(format!(
             "It does not run on primalloc, so nobody can tell what of its anonymous memory is in \
@@ -31,6 +32,11 @@ pub fn advice(found: &Explanation) -> Vec<String> {
 pub fn unread(found: &Explanation) -> Option<String> {
     let why = found.unread.as_ref()?;
     Some(format!("It runs on primalloc, but its heap is not told apart here: {why}."))
+}
+
+fn options_unread(found: &Explanation) -> Option<String> {
+    let why = found.options_unread.as_ref()?;
+    Some(format!("Which of primalloc's options are set in it is not told here: {why}."))
 }
 
 fn cut_off(found: &Explanation) -> Option<String> {

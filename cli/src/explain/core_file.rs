@@ -41,6 +41,7 @@ pub fn subject(path: &Path, sysroot: Option<&Path>) -> Result<Subject> {
         maps: core.maps(),
         stack_pointers: core.notes.stack_pointers.clone(),
         threads: core.notes.threads.max(1),
+        limits: Vec::new(),
         memory: Ok(Box::new(core)),
     })
 }

@@ -9,6 +9,8 @@
 //!                  says, core_pages.rs what it holds
 //!   note.rs        where primalloc's books are in it
 //!   books.rs       what these say: blocks in use, cached, free, by size
+//!   options.rs     which options are set in it
+//!   limits.rs      what it may have at most
 //!   mappings.rs    what the kernel says of the rest
 //!   image.rs       where programs and libraries end, and their notes are
 //!   advice.rs      what was found, in plain words
@@ -20,9 +22,11 @@ mod core_kind;
 mod core_notes;
 mod core_pages;
 mod image;
+mod limits;
 mod mappings;
 mod memory;
 mod note;
+mod options;
 mod process;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +37,8 @@ use serde::Serialize;
 
 pub use advice::{advice, listed, unread};
 pub use books::SizeRow;
+pub use limits::{Limit, LimitKind};
+pub use options::{Setting, Value};
 
 use books::Books;
 use mappings::{Ground, Mappings};
@@ -66,6 +72,7 @@ struct Subject {
     maps: Vec<MemoryMap>,
     stack_pointers: Vec<u64>,
     threads: u64,
+    limits: Vec<Limit>,
     /// Or why it cannot be read.
     memory: Result<Box<dyn Memory>>,
 }
@@ -118,6 +125,12 @@ pub struct Explanation {
     pub parts: Vec<Part>,
     /// By the size of the blocks; empty where the heap was not looked into.
     pub sizes: Vec<SizeRow>,
+    /// Those of primalloc's options that do not have their default.
+    pub options: Vec<Setting>,
+    /// Why these could not be read although the heap could.
+    pub options_unread: Option<String>,
+    /// What limits a process's memory, if anything does.
+    pub limits: Vec<Limit>,
 }
 
 impl Explanation {
@@ -155,10 +168,14 @@ pub fn explain(asked: &Asked, sysroot: Option<&Path>) -> Result<Explanation> {
         mappings.find_break();
     }
     let mut books = Books::default();
-    let unread = match &subject.memory {
-        Ok(memory) => look_into(&**memory, &mut mappings, &mut books).err(),
-        Err(error) if mappings.has_library() => Some(anyhow!("{error:#}")),
-        Err(_) => None,
+    let looked = match &subject.memory {
+        Ok(memory) => look_into(&**memory, &mut mappings, &mut books),
+        Err(error) if mappings.has_library() => Err(anyhow!("{error:#}")),
+        Err(_) => Ok(Ok(Vec::new())),
+    };
+    let (unread, options) = match looked {
+        Ok(options) => (None, options),
+        Err(error) => (Some(error), Ok(Vec::new())),
     };
     if let (Asked::Process(pid), Ok(memory)) = (asked, &subject.memory) {
         if mappings.images().next().is_some_and(|(start, _)| memory.word(start).is_err()) {
@@ -177,16 +194,34 @@ pub fn explain(asked: &Asked, sysroot: Option<&Path>) -> Result<Explanation> {
         threads: subject.threads,
         parts: parts(&books, &mappings, subject.threads),
         sizes: books.sizes(),
+        options_unread: options.as_ref().err().map(|error| format!("{error:#}")),
+        options: options.unwrap_or_default(),
+        limits: subject.limits,
     })
 }
 
+/// Which options are set, or why nobody knows.
+type Options = Result<Vec<Setting>>;
+
 /// Adds up the heaps of all that is mapped; an error says what of them could not be looked into.
-fn look_into(memory: &dyn Memory, mappings: &mut Mappings, books: &mut Books) -> Result<()> {
+fn look_into(memory: &dyn Memory, mappings: &mut Mappings, books: &mut Books) -> Result<Options> {
     let notes = Note::find_all(mappings, memory);
     if notes.is_empty() && mappings.has_library() {
         bail!("this library is the minimal one, or of an older version");
     }
-    notes.into_iter().try_for_each(|note| books.add(&note?, memory, mappings))
+    let notes = notes.into_iter().collect::<Result<Vec<Note>>>()?;
+    notes.iter().try_for_each(|note| books.add(note, memory, mappings))?;
+    Ok(options_of(&notes, memory))
+}
+
+/// Of the library that has a heap: of several the first is the one whose malloc all call.
+fn options_of(notes: &[Note], memory: &dyn Memory) -> Options {
+    let has_heap = |note: &&Note| memory.word(note.newest_chunk).is_ok_and(|chunk| chunk != 0);
+    let Some(note) = notes.iter().find(has_heap).or(notes.first()) else { return Ok(Vec::new()) };
+    match &note.options {
+        Some(places) => options::settings(places, memory),
+        None => bail!("this library is of an older version"),
+    }
 }
 
 fn parts(books: &Books, mappings: &Mappings, threads: u64) -> Vec<Part> {
@@ -251,6 +286,47 @@ pub mod sample {
                 row(1024, 20_000, 30 << 20),
                 row(2048, 1, 0),
             ],
+            options: Vec::new(),
+            options_unread: None,
+            limits: Vec::new(),
+        }
+    }
+
+    /// The same with options of every kind, under limits.
+    pub fn set_and_limited() -> Explanation {
+        let setting = |name: &str, value, default, unit: Option<&str>, source: &str| Setting {
+            name: name.to_owned(),
+            value,
+            default,
+            unit: unit.map(str::to_owned),
+            source: (!source.is_empty()).then(|| source.to_owned()),
+        };
+        let word = |word: &str| Value::Word(word.to_owned());
+        let number = Value::Number;
+        let bytes = Some("bytes");
+        let limit = |kind, limit_mib: u64, used_mib: Option<u64>| Limit {
+            kind,
+            limit_bytes: limit_mib << 20,
+            used_bytes: used_mib.map(|used| used << 20),
+            directory: None,
+        };
+        let path = "/var/lib/served/heap.pb.gz";
+        Explanation {
+            options: vec![
+                setting("shards", number(4), number(0), Some("shards"), "MALLOC_ARENA_MAX"),
+                setting("purge_delay", number(1500), number(500), Some("ms"), "PRIMALLOC_OPTIONS"),
+                setting("trim_threshold", number(0), word("auto"), bytes, "GLIBC_TUNABLES"),
+                setting("thp", word("always"), word("auto"), None, ""),
+                setting("large_os_pages", number(1), number(0), None, "PRIMALLOC_LARGE_OS_PAGES"),
+                setting("hard_limit", number(3 << 30), number(0), bytes, "prim_option_set"),
+                setting("profile", word(path), Value::Nothing, None, "PRIMALLOC_PROFILE"),
+            ],
+            limits: vec![
+                limit(LimitKind::Cgroup, 512, Some(300)),
+                limit(LimitKind::CgroupHigh, 400, None),
+                limit(LimitKind::AddressSpace, 4096, Some(1200)),
+            ],
+            ..service()
         }
     }
 

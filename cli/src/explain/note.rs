@@ -20,6 +20,9 @@ const HEADER_SIZE: usize = 12;
 const ADDRESSES: usize = 5;
 const WORDS: usize = ADDRESSES + 1;
 const HALVES: usize = 28;
+/// What an older library's note ends without: two halves and four addresses.
+const OPTIONS: usize = WORDS * 4 + HALVES * 2;
+const OPTIONS_SIZE: usize = 2 * 2 + 4 * 4;
 /// Bytes of one file's notes: none has as many.
 const NOTES_SIZE_MAX: u64 = 64 << 10;
 /// Of a heap: slices of a chunk, size classes, bytes of what there are many of.
@@ -48,6 +51,18 @@ pub struct Note {
     pub cache: CacheOffsets,
     pub metadata_block_size: u64,
     pub sampler: SamplerOffsets,
+    /// None in an older library.
+    pub options: Option<OptionPlaces>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct OptionPlaces {
+    pub count: u64,
+    pub row_size: u64,
+    pub rows: u64,
+    pub texts: u64,
+    pub values: u64,
+    pub sources: u64,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -97,7 +112,7 @@ impl Note {
     }
 
     fn parse(address: u64, kind: u32, description: &[u8]) -> Result<Note> {
-        if kind == TYPE && description.len() >= WORDS * 4 + HALVES * 2 {
+        if kind == TYPE && description.len() >= OPTIONS {
             let note = Note::of_description(address, description);
             if note.can_be() {
                 return Ok(note);
@@ -108,12 +123,8 @@ impl Note {
 
     /// In the order in which src/watch/outside.c writes it.
     fn of_description(address: u64, description: &[u8]) -> Note {
-        let word = |index: usize| {
-            let bytes: [u8; 4] = description[index * 4..][..4].try_into().unwrap_or_default();
-            i32::from_ne_bytes(bytes)
-        };
-        let place =
-            |index: usize| (address + index as u64 * 4).wrapping_add_signed(i64::from(word(index)));
+        let word = |index: usize| word_at(description, index * 4);
+        let place = |index: usize| place_at(address, description, index * 4);
         let mut halves = description[WORDS * 4..]
             .chunks_exact(2)
             .map(|bytes| u64::from(u16::from_ne_bytes(bytes.try_into().unwrap_or_default())));
@@ -159,6 +170,7 @@ impl Note {
                 counted_size: half(),
                 given: half(),
             },
+            options: OptionPlaces::of_description(address, description),
         }
     }
 
@@ -170,6 +182,33 @@ impl Note {
             && self.class_count < CLASSES_MAX
             && [self.slot_size, self.rest_size].iter().all(|size| (1..=SIZE_MAX).contains(size))
     }
+}
+
+impl OptionPlaces {
+    fn of_description(address: u64, description: &[u8]) -> Option<OptionPlaces> {
+        if description.len() < OPTIONS + OPTIONS_SIZE {
+            return None;
+        }
+        let halves = word_at(description, OPTIONS).to_ne_bytes();
+        let place = |index: usize| place_at(address, description, OPTIONS + 4 + index * 4);
+        Some(OptionPlaces {
+            count: u64::from(u16::from_ne_bytes([halves[0], halves[1]])),
+            row_size: u64::from(u16::from_ne_bytes([halves[2], halves[3]])),
+            rows: place(0),
+            texts: place(1),
+            values: place(2),
+            sources: place(3),
+        })
+    }
+}
+
+fn word_at(description: &[u8], at: usize) -> i32 {
+    i32::from_ne_bytes(description[at..at + 4].try_into().unwrap_or_default())
+}
+
+/// An address counts from itself.
+fn place_at(address: u64, description: &[u8], at: usize) -> u64 {
+    address.wrapping_add(at as u64).wrapping_add_signed(i64::from(word_at(description, at)))
 }
 
 /// The note of the ELF file whose first page is mapped at `start`, if it has one.
@@ -247,6 +286,20 @@ mod tests {
         assert_eq!((parsed.listed_count, parsed.cache.next), (13, 14));
         assert_eq!((parsed.cache.few_blocks, parsed.metadata_block_size), (23, 24 << 10));
         assert_eq!((parsed.sampler.sampler, parsed.sampler.given), (25, 28));
+        assert_eq!(parsed.options, None);
+    }
+
+    #[test]
+    fn a_newer_note_tells_of_options() {
+        let counts = [7_u16, 24].into_iter().flat_map(u16::to_ne_bytes);
+        let places = [0x10_i32, 0x20, -0x30, 0x40].into_iter().flat_map(i32::to_ne_bytes);
+        let whole: Vec<u8> = description().into_iter().chain(counts).chain(places).collect();
+        let options = Note::parse(0x1000, TYPE, &whole).unwrap().options.unwrap();
+        assert_eq!((options.count, options.row_size), (7, 24));
+        let after = 0x1000 + OPTIONS as u64 + 4;
+        assert_eq!((options.rows, options.texts), (after + 0x10, after + 4 + 0x20));
+        assert_eq!((options.values, options.sources), (after + 8 - 0x30, after + 12 + 0x40));
+        assert_eq!(Note::parse(0, TYPE, &whole[..whole.len() - 1]).unwrap().options, None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use nix::unistd::{SysconfVar, getuid, sysconf};
 use procfs::ProcError;
 use procfs::process::Process;
 
+use super::limits::limits;
 use super::memory::Memory;
 use super::{Source, Subject};
 use crate::processes;
@@ -34,6 +35,7 @@ pub fn subject(pid: i32) -> Result<Subject> {
         maps: maps.into_iter().collect(),
         stack_pointers: stack_pointers(&process),
         threads: thread_count.max(1) as u64,
+        limits: limits(&process),
         memory: ProcessMemory::open(pid).map(|memory| Box::new(memory) as Box<dyn Memory>),
     };
     if subject.maps.is_empty() {

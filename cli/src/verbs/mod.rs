@@ -20,7 +20,7 @@ pub mod report;
 mod report_files;
 pub mod run;
 pub mod symbolize;
-mod temporary;
+pub mod temporary;
 mod times;
 pub mod watch;
 

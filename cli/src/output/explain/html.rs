@@ -4,7 +4,9 @@ use anyhow::Result;
 use askama::Template;
 
 use super::json;
-use super::words::{headline, meaning, name, resident, share, shown_sizes, totals};
+use super::words::{
+    headline, limits, meaning, name, option_cells, resident, share, shown_sizes, totals,
+};
 use crate::explain::{Explanation, Part, SizeRow, Source, Use, advice};
 use crate::output::Host;
 use crate::output::quantity::{bytes_text, percent, with_thousands};
@@ -14,10 +16,12 @@ use crate::output::quantity::{bytes_text, percent, with_thousands};
 struct Page<'a> {
     headline: String,
     totals: String,
+    limits: Option<String>,
     resident: &'static str,
     sentences: Vec<String>,
     parts: Vec<PartRow>,
     sizes: Vec<SizePart>,
+    options: Vec<[String; 4]>,
     /// Of a core the file, of a process the machine that it runs on.
     core: Option<&'a str>,
     host: Host,
@@ -52,10 +56,12 @@ pub fn html(found: &Explanation) -> Result<String> {
     let page = Page {
         headline: headline(found),
         totals: totals(found),
+        limits: limits(found),
         resident: resident(found),
         sentences: advice(found),
         parts: found.parts.iter().map(|part| part_row(found, part)).collect(),
         sizes: size_parts(&found.sizes),
+        options: found.options.iter().map(option_cells).collect(),
         core: match &found.source {
             Source::Core { file, .. } => Some(file),
             Source::Process => None,
@@ -123,7 +129,7 @@ fn size_parts(rows: &[SizeRow]) -> Vec<SizePart> {
 #[cfg(test)]
 mod tests {
     use super::html;
-    use crate::explain::sample::{core, service};
+    use crate::explain::sample::{core, service, set_and_limited};
 
     #[test]
     fn the_page_stands_alone_and_escapes_what_it_shows() {
@@ -145,6 +151,21 @@ mod tests {
             assert_eq!(page.matches(&format!("title=\"{name}: ")).count(), 1, "{name}");
         }
         assert!(page.contains("Blocks by size") && page.contains("2 more"));
+    }
+
+    #[test]
+    fn options_that_are_set_and_limits_are_shown() {
+        let page = html(&set_and_limited()).unwrap();
+        let row = "<tr><th class=\"text\">purge_delay</th><td class=\"text\">1,500 ms</td>";
+        for shown in [
+            row,
+            "<td class=\"text faint\">prim_option_set</td>",
+            "limits: cgroup\u{a0}512\u{a0}MiB\u{a0}(",
+        ] {
+            assert!(page.contains(shown), "{shown} in {page}");
+        }
+        let ordinary = html(&service()).unwrap();
+        assert!(!ordinary.contains("Options") && !ordinary.contains("limits:"));
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use owo_colors::OwoColorize;
 
-use super::words::{headline, meaning, name, resident, share, shown_sizes, totals};
+use super::words::{
+    headline, limits, meaning, name, option_cells, resident, share, shown_sizes, totals,
+};
 use crate::explain::{Explanation, Part, SizeRow, advice};
 use crate::output::quantity::{bytes_text, percent, with_thousands};
-use crate::output::table::{fitting, listing, wrapped};
+use crate::output::table::{fitting, listing, with_names_cut, without_beginning, wrapped};
 
 /// Eighths of a column, for bars.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -13,14 +15,23 @@ const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
 const LAYOUTS: [(usize, bool); 4] = [(12, true), (8, true), (0, true), (12, false)];
 /// Of the columns about sizes.
 const SIZE_LAYOUTS: [&[usize]; 3] = [&[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 4, 5, 6], &[0, 1, 2, 5, 6]];
+/// Of those about options.
+const OPTION_LAYOUTS: [&[usize]; 2] = [&[0, 1, 2, 3], &[0, 1, 3]];
 
 pub fn text(found: &Explanation, with_sizes: bool, width: usize) -> String {
-    let mut text = format!("{}\n{}\n\n", headline(found).bold(), totals(found).dimmed());
+    let mut text = format!("{}\n{}\n", headline(found).bold(), totals(found).dimmed());
+    if let Some(limits) = limits(found) {
+        text += &format!("{}\n", wrapped(&limits, width).replace('\u{a0}', " ").dimmed());
+    }
+    text.push('\n');
     text += &fitting(LAYOUTS.map(|layout| balance(found, layout)), Some(width));
     if with_sizes && !found.sizes.is_empty() {
         let resident = resident(found).to_uppercase();
         let layouts = SIZE_LAYOUTS.map(|columns| sizes(&found.sizes, &resident, columns));
         text += &format!("\n{}", fitting(layouts, Some(width)));
+    }
+    if !found.options.is_empty() {
+        text += &format!("\n{}", options(found, width));
     }
     text.push('\n');
     for sentence in advice(found) {
@@ -76,12 +87,31 @@ fn sizes(rows: &[SizeRow], resident: &str, columns: &[usize]) -> String {
     listing(&header, &[0, 1, 2, 3, 4, 5, 6][..columns.len()], records)
 }
 
+/// A path that does not fit loses its beginning.
+fn options(found: &Explanation, width: usize) -> String {
+    let rows: Vec<[String; 4]> = found.options.iter().map(option_cells).collect();
+    let header = ["OPTION", "VALUE", "DEFAULT", "SET BY"];
+    let longest = rows.iter().map(|[_, value, ..]| value.chars().count()).max().unwrap_or(0);
+    let table = |columns: &[usize], most: usize| {
+        let cell = |row: &[String; 4], column: usize| match column {
+            1 => without_beginning(&row[column], most),
+            _ => row[column].clone(),
+        };
+        let record = |row: &[String; 4]| columns.iter().map(|&column| cell(row, column)).collect();
+        let header: Vec<&str> = columns.iter().map(|&column| header[column]).collect();
+        listing(&header, &[], rows.iter().map(record).collect())
+    };
+    with_names_cut(longest, Some(width), |most| {
+        fitting(OPTION_LAYOUTS.map(|columns| table(columns, most)), Some(width))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use anstream::adapter::strip_str;
 
     use super::*;
-    use crate::explain::sample::{core, service};
+    use crate::explain::sample::{core, service, set_and_limited};
 
     #[test]
     fn a_narrow_terminal_has_less() {
@@ -130,6 +160,43 @@ mod tests {
         that nobody wanted for purge_delay go back, above 8 MiB, or 32 where one thread
         computes, also while the program sleeps. With PRIMALLOC_TRIM_THRESHOLD=0 they go
         at once, for more page faults.
+        ");
+    }
+
+    /// What is not in the report without options and limits.
+    fn more(width: usize) -> String {
+        let plain = |found: &Explanation| strip_str(&text(found, false, width)).to_string();
+        let (whole, ordinary) = (plain(&set_and_limited()), plain(&service()));
+        let ordinary: Vec<&str> = ordinary.lines().collect();
+        let lines = whole.lines().filter(|line| !line.is_empty() && !ordinary.contains(line));
+        lines.map(|line| format!("{line}\n")).collect()
+    }
+
+    #[test]
+    fn options_that_are_set_and_limits_are_shown() {
+        insta::assert_snapshot!(more(80), @"
+        limits: cgroup 512 MiB (300 MiB in use), memory.high 400 MiB,
+        RLIMIT_AS 4.00 GiB (1.17 GiB in use)
+        OPTION          VALUE                       DEFAULT  SET BY
+        shards          4                           0        MALLOC_ARENA_MAX
+        purge_delay     1,500 ms                    500 ms   PRIMALLOC_OPTIONS
+        trim_threshold  0                           auto     GLIBC_TUNABLES
+        thp             always                      auto     –
+        large_os_pages  1                           0        PRIMALLOC_LARGE_OS_PAGES
+        hard_limit      3 GiB                       0        prim_option_set
+        profile         /var/lib/served/heap.pb.gz  –        PRIMALLOC_PROFILE
+        ");
+        insta::assert_snapshot!(more(60), @"
+        limits: cgroup 512 MiB (300 MiB in use),
+        memory.high 400 MiB, RLIMIT_AS 4.00 GiB (1.17 GiB in use)
+        OPTION          VALUE               SET BY
+        shards          4                   MALLOC_ARENA_MAX
+        purge_delay     1,500 ms            PRIMALLOC_OPTIONS
+        trim_threshold  0                   GLIBC_TUNABLES
+        thp             always              –
+        large_os_pages  1                   PRIMALLOC_LARGE_OS_PAGES
+        hard_limit      3 GiB               prim_option_set
+        profile         …served/heap.pb.gz  PRIMALLOC_PROFILE
         ");
     }
 

@@ -1,6 +1,6 @@
 //! Names of what memory is used for, and figures that the formats share.
 
-use crate::explain::{Explanation, Part, SizeRow, Source, Use};
+use crate::explain::{Explanation, Limit, LimitKind, Part, Setting, SizeRow, Source, Use, Value};
 use crate::output::quantity::{bytes_text, with_thousands};
 
 /// Sizes that hold less than this share of all blocks are shown together.
@@ -35,6 +35,53 @@ pub fn totals(found: &Explanation) -> String {
         text += "; pages of zeros, and most of what lies in files, count for nothing";
     }
     text
+}
+
+/// What the process may have at most, if anything says so. Each stays in one piece where lines are
+/// broken at blanks.
+pub fn limits(found: &Explanation) -> Option<String> {
+    let limit = |limit: &Limit| {
+        let size = bytes_text(limit.limit_bytes);
+        let used = limit.used_bytes.map(|used| format!(" ({} in use)", bytes_text(used)));
+        let what = match limit.kind {
+            LimitKind::Cgroup => "cgroup",
+            LimitKind::CgroupHigh => "memory.high",
+            LimitKind::AddressSpace => "RLIMIT_AS",
+            LimitKind::Data => "RLIMIT_DATA",
+        };
+        format!("{what} {size}{}", used.unwrap_or_default()).replace(' ', "\u{a0}")
+    };
+    let limits: Vec<String> = found.limits.iter().map(limit).collect();
+    (!limits.is_empty()).then(|| format!("limits: {}", limits.join(", ")))
+}
+
+/// Name, value, default, and where it comes from.
+pub fn option_cells(setting: &Setting) -> [String; 4] {
+    let value = |value: &Value| match value {
+        Value::Number(number) => with_unit(*number, setting.unit.as_deref()),
+        Value::Word(word) => word.clone(),
+        Value::Nothing => "–".to_owned(),
+    };
+    let source = setting.source.clone().unwrap_or_else(|| "–".to_owned());
+    [setting.name.clone(), value(&setting.value), value(&setting.default), source]
+}
+
+/// As the library writes it: in the largest unit that leaves no rest.
+fn with_unit(number: u64, unit: Option<&str>) -> String {
+    let units: &[(u64, &str)] = match unit {
+        Some("bytes") => &[(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")],
+        Some("ms") => &[(60_000, "min"), (1000, "s")],
+        _ => &[],
+    };
+    let whole = units.iter().find(|(factor, _)| number > 0 && number % factor == 0);
+    match (whole, unit) {
+        _ if number == 0 => "0".to_owned(),
+        (Some((factor, name)), _) => format!("{} {name}", number / factor),
+        (None, Some("bytes" | "ms")) => {
+            format!("{} {}", with_thousands(number), unit.unwrap_or(""))
+        }
+        _ => with_thousands(number),
+    }
 }
 
 /// Of a core nobody knows what was resident, but what it holds.
