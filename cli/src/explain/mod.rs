@@ -217,7 +217,7 @@ fn look_into(memory: &dyn Memory, mappings: &mut Mappings, books: &mut Books) ->
 /// Of the library that has a heap: of several the first is the one whose malloc all call.
 fn options_of(notes: &[Note], memory: &dyn Memory) -> Options {
     let has_heap = |note: &&Note| memory.word(note.newest_chunk).is_ok_and(|chunk| chunk != 0);
-    let Some(note) = notes.iter().find(has_heap).or(notes.first()) else { return Ok(Vec::new()) };
+    let Some(note) = notes.iter().find(has_heap) else { return Ok(Vec::new()) };
     match &note.options {
         Some(places) => options::settings(places, memory),
         None => bail!("this library is of an older version"),

@@ -52,10 +52,9 @@ fn refusal(pid: i32, error: ProcError) -> anyhow::Error {
         ProcError::PermissionDenied(_) if getuid().is_root() => {
             anyhow!("{pid}: the kernel lets not even root look into this process from here")
         }
-        ProcError::PermissionDenied(_) => anyhow!(
-            "{pid}: the kernel does not let you look into this process; root may: sudo primalloc \
-             explain {pid}"
-        ),
+        ProcError::PermissionDenied(_) => {
+            anyhow!("{pid}: the kernel does not let you look into this process; root may (sudo)")
+        }
         ProcError::NotFound(_) | ProcError::Incomplete(_) => {
             anyhow!("{pid}: there is no such process")
         }
