@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use procfs::process::{Limit as ResourceLimit, LimitValue, Process};
+use procfs::process::{Limit as ResourceLimit, LimitValue, MountInfo, Process};
+use procfs::{FromRead, ProcessCGroup, ProcessCGroups};
 use serde::Serialize;
 
 /// From here on the kernel means none: version 1 writes the greatest multiple of the page size.
@@ -89,16 +90,12 @@ impl Group {
     /// In the hierarchy of version 1 that limits memory, or else in the one of version 2.
     fn find(root: &Path, pid: i32) -> Option<Group> {
         let groups = read(&root.join(format!("proc/{pid}/cgroup")))?;
-        let group = |is_wanted: fn(&str, &str) -> bool| {
-            groups.lines().find_map(|line| {
-                let mut fields = line.splitn(3, ':');
-                let (number, controllers) = (fields.next()?, fields.next()?);
-                is_wanted(number, controllers).then_some(fields.next()?)
-            })
-        };
-        let version_1 = group(|_, controllers| controllers.split(',').any(|name| name == "memory"));
+        let groups = ProcessCGroups::from_read(groups.as_bytes()).ok()?.0;
+        let version_1 = groups.iter().find(|group| group.controllers.iter().any(|c| c == "memory"));
         let is_unified = version_1.is_none();
-        let group = version_1.or_else(|| group(|number, rest| number == "0" && rest.is_empty()))?;
+        let is_version_2 =
+            |group: &&ProcessCGroup| group.hierarchy == 0 && group.controllers.is_empty();
+        let group = &version_1.or_else(|| groups.iter().find(is_version_2))?.pathname;
         let mounts = read(&root.join("proc/self/mountinfo"))?;
         let directories = |line| directories(root, line, group, is_unified);
         Some(Group { is_unified, directories: mounts.lines().find_map(directories)? })
@@ -140,16 +137,13 @@ impl Group {
 
 /// What the line of mountinfo shows of the group and those above it, if it shows any.
 fn directories(root: &Path, line: &str, group: &str, is_unified: bool) -> Option<Vec<PathBuf>> {
-    let (mount, system) = line.split_once(" - ")?;
-    let mut system = system.split(' ');
-    let (kind, options) = (system.next()?, system.nth(1)?);
-    let is_wanted = match kind {
+    let mount = MountInfo::from_line(line).ok()?;
+    let is_wanted = match mount.fs_type.as_str() {
         "cgroup2" => is_unified,
-        "cgroup" => !is_unified && options.split(',').any(|option| option == "memory"),
+        "cgroup" => !is_unified && mount.super_options.contains_key("memory"),
         _ => false,
     };
-    let mut mount = mount.split(' ').skip(3);
-    let (top, point) = (plain(mount.next()?), plain(mount.next()?));
+    let (top, point) = (plain(&mount.root), plain(mount.mount_point.to_str()?));
     let below = group.strip_prefix(top.trim_end_matches('/'))?;
     let is_below =
         (below.is_empty() || below.starts_with('/')) && !below.split('/').any(|name| name == "..");
