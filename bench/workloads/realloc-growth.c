@@ -4,19 +4,21 @@
  * turn, as string buffers and append loops do: most steps should find room in place. doubling: each
  * array doubles from 16 bytes up to <largest>: every step copies unless pages can be moved. Both
  * start anew <rounds> times. chains: random arrays grow or shrink to anything from half to twice
- * their size, 100 times each a round, as buffers do that live long.
+ * their size, 100 times each a round, as buffers do that live long. leaps: arrays side by side grow
+ * by <step> per cent at a time, each up to its own size between half of <largest> and <largest>; a
+ * round later a quarter of them is still there.
  */
 #include "workload.h"
 
-enum { WAY_VECTOR, WAY_DOUBLING, WAY_CHAINS };
+enum { WAY_VECTOR, WAY_DOUBLING, WAY_CHAINS, WAY_LEAPS };
 
-static const char *const way_words[] = {"vector", "doubling", "chains", NULL};
+static const char *const way_words[] = {"vector", "doubling", "chains", "leaps", NULL};
 
 static struct argument arguments[] = {
-    {"way", "by a step, twofold, or up and down", WAY_VECTOR, 0, 0, way_words},
+    {"way", "by a step, twofold, up and down, by per cents", WAY_VECTOR, 0, 0, way_words},
     {"arrays", "arrays that grow side by side", 16, 1, 1000000, NULL},
     {"largest", "bytes to which each array grows", 65536, 16, (uint64_t)1 << 32, NULL},
-    {"step", "bytes added at a time (vector)", 16, 1, 1 << 30, NULL},
+    {"step", "bytes (vector) or per cents (leaps) added at a time", 16, 1, 1 << 30, NULL},
     {"rounds", "rounds", 10, 1, UINT32_MAX, NULL},
 };
 
@@ -74,6 +76,44 @@ static uint64_t chains_run(unsigned char **arrays, struct random_stream *random)
     return STEPS_EACH * count;
 }
 
+/* Array a is to have no more than this. */
+static size_t leaps_limit(uint64_t a) {
+    size_t half = arguments[2].value / 2;
+    return half + (a * 2654435761u) % (half + 1);
+}
+
+/* Makes each array that may still grow greater by a leap, and returns how many did. */
+static uint64_t leaps_turn(unsigned char **arrays, size_t *sizes) {
+    enum { FIRST = 64 };
+    uint64_t grown = 0;
+    for (uint64_t a = 0; a < arguments[1].value; a++) {
+        size_t next = sizes[a] ? sizes[a] + sizes[a] * arguments[3].value / 100 + 16 : FIRST;
+        if (next <= leaps_limit(a)) {
+            arrays[a] = array_resized(arrays[a], sizes[a], next);
+            sizes[a] = next;
+            grown++;
+        }
+    }
+    return grown;
+}
+
+static uint64_t leaps_run(unsigned char **arrays) {
+    size_t *sizes = (size_t *)table_new(arguments[1].value, sizeof *sizes);
+    struct random_stream random = random_seeded(1);
+    uint64_t calls = 0;
+    for (uint64_t r = arguments[4].value; r > 0; r--) {
+        for (uint64_t grown; (grown = leaps_turn(arrays, sizes)) != 0;) calls += grown;
+        for (uint64_t a = 0; a < arguments[1].value; a++) {
+            if (!arrays[a] || (r > 1 && random_below(&random, 4) == 0)) continue;
+            block_delete(arrays[a], sizes[a]);
+            arrays[a] = NULL;
+            sizes[a] = 0;
+        }
+    }
+    free(sizes);
+    return calls;
+}
+
 int main(int argc, char **argv) {
     arguments_parse(argc, argv, "Arrays that grow by realloc.", arguments,
                     sizeof arguments / sizeof *arguments);
@@ -81,7 +121,9 @@ int main(int argc, char **argv) {
     double started_s = time_now_s();
     uint64_t calls = 0;
     struct random_stream random = random_seeded(1);
-    for (uint64_t r = 0; r < arguments[4].value; r++) {
+    uint64_t rounds = arguments[0].value == WAY_LEAPS ? 0 : arguments[4].value;
+    if (!rounds) calls = leaps_run(arrays);
+    for (uint64_t r = 0; r < rounds; r++) {
         calls += arguments[0].value == WAY_CHAINS ? chains_run(arrays, &random) : round_run(arrays);
     }
     report_print(calls, started_s);

@@ -19,7 +19,8 @@
 enum {
     GROWN_SIZE_MIN = 32 * 1024,   /* a block that grows to so much gets a span ... */
     APPENDED_SIZE_MIN = 8 * 1024, /* ... or to so much, if by little: */
-    APPENDED_DIVISOR = 16,        /* by such a part of what it was at most */
+    APPENDED_DIVISOR = 64,        /* by such a part of what it was at most */
+    SCATTERED_DIVISOR = 16,       /* such a part of the heap in free pieces is too much */
     QUARTER_SIZE_MIN = 1024,      /* from here on a quarter more is room for more steps */
 };
 
@@ -60,12 +61,21 @@ size_t good_size(size_t size) {
     return size_classes[size_class_of(size)].size;
 }
 
-/* Whether a block that was moved because it grew is worth a span of its own. In a hardened heap
- * each step would move a guard. */
+/* From which size on. What grows by leaps leaves each span soon, and behind it a piece that is
+ * seldom of use: not where there are many. */
+static size_t least_for_span(size_t old_size, size_t size) {
+    if (size - old_size <= old_size / APPENDED_DIVISOR) {
+        return APPENDED_SIZE_MIN;
+    }
+    bool is_scattered = purge_returnable_bytes() > page_heap_resident_bytes() / SCATTERED_DIVISOR;
+    return is_scattered ? MEDIUM_SIZE_MAX + 1 : GROWN_SIZE_MIN;
+}
+
+/* Whether a block that was moved because it grew is worth a span with room behind it. In a hardened
+ * heap each step would move a guard. */
 static bool wants_span(size_t old_size, size_t size) {
-    bool is_appended = size - old_size <= old_size / APPENDED_DIVISOR;
-    return size >= (is_appended ? APPENDED_SIZE_MIN : GROWN_SIZE_MIN) && size <= SPARSE_SIZE_MAX &&
-           size > old_size && !hardened_is_on() && !tag_arena();
+    return size > old_size && size <= SPARSE_SIZE_MAX && size >= least_for_span(old_size, size) &&
+           !hardened_is_on() && !tag_arena();
 }
 
 /* A span with room behind it, where the block grows in place; or NULL. */
@@ -84,7 +94,7 @@ static void *allocate_in_span(size_t size) {
     return target;
 }
 
-/* A block that outgrew its class is likely to grow again: it gets a span, or a quarter more, rather
+/* A block that outgrew its class may well grow again: it gets a span, or a quarter more, rather
  * than pass through every class on its way. */
 static void *allocate_moved(size_t old_size, size_t size) {
     void *target = wants_span(old_size, size) ? allocate_in_span(size) : NULL;
@@ -96,13 +106,18 @@ static void *allocate_moved(size_t old_size, size_t size) {
     return gets_room && !threshold_is_large(room) ? allocate_with_room(size, room) : allocate(size);
 }
 
+/* What grows leaves a block of each size behind: those that are spans join, for its next step. */
 PRIM_NOINLINE void *move_to(void *target, void *block, size_t old_size, size_t size) {
     if (!target) {
         return size <= old_size ? block : NULL;
     }
     /* in place of memcpy a compiler that saves bytes takes a slow instruction */
     memmove(target, block, bits_min(old_size, size));
-    release(block);
+    if (size > old_size && old_size > EIGHTHS_SIZE_MAX) {
+        release_past_bins(block);
+    } else {
+        release(block);
+    }
     return target;
 }
 
@@ -112,11 +127,11 @@ static void *move_block(void *block, size_t old_size, size_t size) {
 
 /* To those who sample, a large block that becomes another number of slices is another one; but one
  * that could not stays what it was. */
-static void *resize_or_move(struct span *span, size_t size) {
+static void *resize_or_move(struct span *span, size_t size, bool may_move) {
     size_t old_size = span_size(span);
     void *target = (void *)span->address;
     if (!large_resize(span, size)) {
-        target = size > old_size ? large_move(span, size) : NULL;
+        target = may_move ? large_move(span, size) : NULL;
     } else if (PRIM_UNLIKELY(span->is_sampled) && span_size(span) != old_size) {
         span->is_sampled = false;
         sampler_end(target);
@@ -133,19 +148,27 @@ static void *reallocate_large(void *block, size_t size) {
     if (old_size - size < SLICE_SIZE) {
         return block; /* as many slices as before */
     }
+    bool stays_large = size > old_size && (threshold_is_large(size) || wants_span(old_size, size));
     void *target;
     thread_cache_nest();
     do {
-        target = resize_or_move(span, size);
-    } while (PRIM_UNLIKELY(!target) && size > old_size && make_room());
+        target = resize_or_move(span, size, stays_large);
+    } while (PRIM_UNLIKELY(!target) && stays_large && make_room());
     thread_cache_leave();
-    if (!target && size <= old_size) {
+    if (!target && !stays_large) {
         return move_block(block, old_size, size);
     }
     if (!target) {
         errno = ENOMEM;
     }
     return target;
+}
+
+/* A block of a class. */
+static void *reallocate_small(void *block, unsigned object_class, size_t size) {
+    size_t old_size = size_classes[object_class].size;
+    bool stays = size <= old_size && (size >= old_size / 2 || old_size <= 16); /* to save nothing */
+    return stays ? block : move_block(block, old_size, size);
 }
 
 /* Into the reserve, or out of it; what a watcher gave out is left alone. */
@@ -197,16 +220,10 @@ static PRIM_NOINLINE void *reallocate_any(void *block, size_t size) {
     if (PRIM_UNLIKELY(option_now(perturb))) {
         return reallocate_filled(block, size);
     }
-    if (object_class == CLASS_LARGE) {
-        void *result = reallocate_large(block, size);
-        maintenance_consider(__builtin_return_address(0), true);
-        return result;
-    }
-    size_t old_size = size_classes[object_class].size;
-    if (size <= old_size && (size >= old_size / 2 || old_size <= 16)) { /* nothing to be saved */
-        return block;
-    }
-    return move_block(block, old_size, size);
+    void *result = object_class == CLASS_LARGE ? reallocate_large(block, size)
+                                               : reallocate_small(block, object_class, size);
+    maintenance_consider(__builtin_return_address(0), object_class == CLASS_LARGE);
+    return result;
 }
 
 /* Whether a block stays where it is, with as many slices if it is large: nothing is to be saved. */

@@ -323,10 +323,10 @@ PRIM_NOINLINE void release_slow(void *block) {
     release_slower(block, __builtin_return_address(0));
 }
 
-/* Returns the block's class; that of small ones for what a hardened heap has dealt with; 0 for what
- * is not ours, and NULL, and then nothing is done. */
-static unsigned release_any(void *block) {
-    struct thread_cache *cache = thread_cache_own();
+/* Without a cache the block goes straight to its slab. Returns its class; that of small ones for
+ * what a hardened heap has dealt with; 0 for what is not ours, and NULL, and then nothing is
+ * done. */
+static unsigned release_any(struct thread_cache *cache, void *block) {
     if (hardened_is_on() && hardened_release(cache, block)) {
         return CLASS_OF_8;
     }
@@ -357,11 +357,20 @@ PRIM_NOINLINE void release_slower(void *block, const void *caller) {
         reserve_defer(block);
         return;
     }
-    unsigned object_class = release_any(block);
+    unsigned object_class = release_any(thread_cache_own(), block);
     thread_cache_leave();
     if (object_class) {
         maintenance_consider(caller, object_class == CLASS_LARGE);
     } else if (block) {
         foreign_release(block);
+    }
+}
+
+void release_past_bins(void *block) {
+    if (PRIM_LIKELY(thread_cache_enter())) {
+        release_any(NULL, block);
+        thread_cache_leave();
+    } else {
+        reserve_defer(block);
     }
 }

@@ -28,6 +28,9 @@ void *allocate_aligned(size_t size, size_t alignment);
 void release_slow(void *block);
 void release_slower(void *block, const void *caller);
 
+/* A block of ours, which the thread does not keep for itself. */
+void release_past_bins(void *block);
+
 /* Memory is out: gives up what the thread only keeps; true if another try may succeed. */
 bool make_room(void);
 

@@ -1,6 +1,7 @@
 #include "objects/allocate.h"
 #include "objects/foreign.h"
 #include "objects/sampler.h"
+#include "pages/page_heap.h"
 #include "pages/span.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
@@ -107,6 +108,46 @@ static void test_growing_by_little_moves_rarely(void **state) {
     CHECK(moves <= 24, "%u moves", moves); /* 13 quarters to 32 KiB, and some from there on */
 }
 
+/* A span that a block outgrew joins its neighbours at once: the next step may need it. */
+static void test_outgrown_span_is_free(void **state) {
+    (void)state;
+    enum { SIZE = 48 * 1024, GROWN = 200 * 1024 };
+    void *outgrown = allocate(SIZE);
+    void *block = reallocate(outgrown, GROWN);
+    assert_ptr_not_equal(block, outgrown);
+    assert_int_equal(span_class_of(outgrown), 0);
+    release(block);
+}
+
+/* Arrays that grow and shrink by leaps, as buffers do that live long, leave few pieces free. */
+static void test_chains_are_packed(void **state) {
+    (void)state;
+    enum { COUNT = 200, STEPS = 100 * COUNT, LARGEST = 256 * 1024, LEAST = 16 };
+    static void *arrays[COUNT];
+    static size_t array_sizes[COUNT];
+    uint64_t random = 1;
+    size_t start = page_heap_resident_bytes();
+    size_t live = 0;
+    for (unsigned step = 0; step < STEPS; step++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        unsigned a = (unsigned)(random >> 33) % COUNT;
+        size_t from = array_sizes[a] ? array_sizes[a] : LEAST;
+        size_t to = from / 2 + (size_t)(random >> 20) % (from + from / 2 + 1);
+        to = to < LEAST ? LEAST : smaller(to, LARGEST);
+        arrays[a] = reallocate(arrays[a], to);
+        assert_non_null(arrays[a]);
+        live += to - array_sizes[a];
+        array_sizes[a] = to;
+    }
+    size_t held = page_heap_resident_bytes() - start;
+    for (unsigned a = 0; a < COUNT; a++) {
+        release(arrays[a]);
+        arrays[a] = NULL;
+        array_sizes[a] = 0;
+    }
+    CHECK(held <= live + live / 3, "%zu bytes held for %zu", held, live);
+}
+
 static size_t sampled_size;
 
 static void begin_sample(void *block, const struct sample *sample) {
@@ -208,6 +249,8 @@ int main(void) {
         cmocka_unit_test(test_contents_are_kept),
         cmocka_unit_test(test_growing_step_by_step),
         cmocka_unit_test(test_growing_by_little_moves_rarely),
+        cmocka_unit_test(test_outgrown_span_is_free),
+        cmocka_unit_test(test_chains_are_packed),
         cmocka_unit_test(test_sampled_size_is_the_asked_one),
         cmocka_unit_test(test_fitting_block_stays),
         cmocka_unit_test(test_much_smaller_gives_memory_back),
