@@ -41,7 +41,6 @@ enum table_encoding {
     ENCODING_HERE = 0x10,   /* relative to the place of the number itself */
     ENCODING_HEADER = 0x30, /* relative to the start of .eh_frame_hdr */
     ENCODING_BASE = 0x70,
-    ENCODING_OMITTED = 0xff,
 };
 
 /* A number in one of these forms, made an address unless is_difference. False for forms that no
