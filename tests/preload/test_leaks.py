@@ -210,6 +210,10 @@ def test_suppressions(harness, check):
         errors = check("list_lost", PRIMALLOC_LEAK_SUPPRESS=str(rules))[1]
         assert errors.count("is no line") == 1 and errors.startswith(
             f'primalloc: leak check: is no line "leak:PATTERN": {rules}:7\n'), errors
+    path = harness.directory / "leaks.pb.gz"
+    rules.write_text("leak:make\n")
+    check("list_lost", PRIMALLOC_LEAK_SUPPRESS=str(rules), PRIMALLOC_LEAK_REPORT=str(path))
+    assert pprof.Profile(path).facts["ignored"] == "5 240"
     status, errors = check("lost", PRIMALLOC_LEAK_SUPPRESS="/nonexistent")
     assert status == LEAKED
     assert "primalloc: leak check: cannot read /nonexistent\n" in errors

@@ -26,13 +26,6 @@ pub struct Point {
     pub objects: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Suppressed {
-    pub objects: u64,
-    pub bytes: u64,
-    pub pattern: String,
-}
-
 /// Samples that came more seldom than was asked for, to keep within the budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretched {
@@ -61,7 +54,6 @@ pub struct Facts {
     /// Objects and bytes.
     pub reachable: Option<(u64, u64)>,
     pub ignored: Option<(u64, u64)>,
-    pub suppressed: Vec<Suppressed>,
     /// All lines as they were read, those that say nothing here among them.
     pub lines: Vec<String>,
 }
@@ -113,11 +105,6 @@ impl Facts {
             "lifetimes" => self.lifetimes = buckets(rest),
             "reachable" => self.reachable = Some(pair(&mut words)?),
             "ignored" => self.ignored = Some(pair(&mut words)?),
-            "suppressed" => {
-                let (objects, bytes) = pair(&mut words)?;
-                let pattern = words.collect::<Vec<_>>().join(" ");
-                self.suppressed.push(Suppressed { objects, bytes, pattern });
-            }
             _ => return None,
         }
         Some(())
@@ -162,7 +149,7 @@ mod tests {
             "live_sizes 16:1:16 32:2:50",
             "lifetimes 1:5:80",
             "reachable 3 4",
-            "suppressed 1 2 leak:some thing",
+            "ignored 5 6",
             "unknown word",
         ]);
         assert_eq!((facts.kind, facts.version), (Some(Kind::Heap), 1));
@@ -175,7 +162,7 @@ mod tests {
         assert_eq!((facts.peak, facts.timeline.len()), (Some(peak), 2));
         assert_eq!(facts.live_sizes[1], Bucket { limit: 32, objects: 2, bytes: 50 });
         assert_eq!((facts.lifetimes.len(), facts.reachable), (1, Some((3, 4))));
-        assert_eq!(facts.suppressed[0].pattern, "leak:some thing");
+        assert_eq!(facts.ignored, Some((5, 6)));
         assert_eq!(facts.lines.last().unwrap(), "unknown word");
     }
 

@@ -23,7 +23,7 @@ mod symbolise;
 mod views;
 
 pub use comparison::{Change, Comparison};
-pub use facts::{Bucket, Facts, Kind, Point, Suppressed};
+pub use facts::{Bucket, Facts, Kind, Point};
 #[cfg(test)]
 pub use model::Labels;
 pub use model::{Profile, Sample, base_name};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::leaks::Losses;
 use super::page::{Source, Sources};
 use crate::profile::{
-    Bucket, Change, Comparison, Kind, Point, Profile, Row, Series, Sites, Stacks, Suppressed,
+    Bucket, Change, Comparison, Kind, Point, Profile, Row, Series, Sites, Stacks,
 };
 
 /// Goes up when a name changes its meaning or goes away.
@@ -83,7 +83,6 @@ struct LeaksPart<'a> {
     indirect: Amount,
     reachable: Option<Amount>,
     ignored: Option<Amount>,
-    suppressed: &'a [Suppressed],
     groups: Vec<GroupPart<'a>>,
 }
 
@@ -275,7 +274,6 @@ fn leaks_part<'a>(stacks: &'a Stacks, most: Option<usize>) -> Option<LeaksPart<'
         indirect: amount(losses.indirect),
         reachable: fact(facts.reachable),
         ignored: fact(facts.ignored),
-        suppressed: &facts.suppressed,
         groups: groups.collect(),
     })
 }

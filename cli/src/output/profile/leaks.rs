@@ -137,10 +137,6 @@ pub fn beside(profile: &Profile) -> Vec<String> {
     let amount =
         |objects: u64, bytes: u64| format!("{} in {}", size(bytes as i64), blocks(objects as i64));
     let mut lines = Vec::new();
-    for suppressed in &facts.suppressed {
-        let what = amount(suppressed.objects, suppressed.bytes);
-        lines.push(format!("suppressed by {}: {what}", suppressed.pattern));
-    }
     if let Some((objects, bytes)) = facts.ignored.filter(|&(objects, _)| objects > 0) {
         lines.push(format!("ignored: {}", amount(objects, bytes)));
     }
