@@ -76,8 +76,8 @@ static int64_t tell(struct search *found) {
     struct leak_graph *graph = &found->graph;
     struct leak_report *report = &found->report;
     pass_over(graph);
-    if (options.leak_suppress && !leak_suppress(graph, options.leak_suppress)) {
-        process_complain("leak check: cannot read ", options.leak_suppress);
+    if (options.leak_suppress) {
+        leak_suppress(graph, options.leak_suppress);
     }
     leak_graph_divide(graph);
     if (!leak_report_make(report, graph)) {

@@ -119,17 +119,34 @@ static bool site_matches(struct suppressions *suppressions, const struct site *s
     return matches;
 }
 
-PRIM_COLD bool leak_suppress(struct leak_graph *graph, const char *path) {
+/* The file's text, terminated, for memory_unmap. NULL was told, unless memory is out. A part of the
+ * file is no use: its last pattern would match too much. */
+static PRIM_COLD char *read_rules(const char *path) {
     struct text_file file;
-    char *text = text_file_open(&file, path) ? memory_map(FILE_SIZE_MAX) : NULL;
-    if (!text) {
-        return false;
+    if (!text_file_open(&file, path)) {
+        process_complain("leak check: cannot read ", path);
+        return NULL;
     }
-    int byte;
-    for (size_t i = 0; (byte = text_file_byte(&file)) != TEXT_FILE_END && i < FILE_SIZE_MAX - 1;) {
-        text[i++] = (char)byte;
+    char *text = memory_map(FILE_SIZE_MAX);
+    size_t length = 0;
+    int byte = 0;
+    while (text && length < FILE_SIZE_MAX && (byte = text_file_byte(&file)) != TEXT_FILE_END) {
+        text[length++] = (char)byte;
     }
     text_file_close(&file);
+    if (text && byte != TEXT_FILE_END) {
+        process_complain("leak check: not below 256 KiB: ", path);
+        memory_unmap(text, FILE_SIZE_MAX);
+        return NULL;
+    }
+    return text;
+}
+
+PRIM_COLD void leak_suppress(struct leak_graph *graph, const char *path) {
+    char *text = read_rules(path);
+    if (!text) {
+        return;
+    }
     complain(text, path);
     struct suppressions suppressions = {.text = text};
     for (size_t i = 0; i < graph->count; i++) {
@@ -140,5 +157,4 @@ PRIM_COLD bool leak_suppress(struct leak_graph *graph, const char *path) {
     }
     live_table_empty(&suppressions.known);
     memory_unmap(text, FILE_SIZE_MAX);
-    return true;
 }

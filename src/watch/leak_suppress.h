@@ -9,7 +9,8 @@
 /* Whether the text holds what the pattern, which ends at the line's end, describes. */
 bool leak_pattern_matches(const char *pattern, const char *text);
 
-/* Everything that matches counts as ignored. False if the file cannot be read. */
-bool leak_suppress(struct leak_graph *graph, const char *path);
+/* Everything that matches counts as ignored. Tells of a file that cannot be used, and of the first
+ * line that is no pattern. */
+void leak_suppress(struct leak_graph *graph, const char *path);
 
 #endif

@@ -219,6 +219,18 @@ def test_suppressions(harness, check):
     assert "primalloc: leak check: cannot read /nonexistent\n" in errors
 
 
+def test_a_suppression_file_has_its_bound(harness, check):
+    """It is not cut, which would leave a pattern that matches more than was meant."""
+    rules = harness.directory / "suppressed"
+    filler = "#" + "x" * ((256 << 10) - len("#\nleak:make") - 1) + "\n"
+    rules.write_text(filler + "leak:make")
+    assert check("list_lost", PRIMALLOC_LEAK_SUPPRESS=str(rules))[0] == 0
+    rules.write_text(filler + "leak:make!")
+    status, errors = check("list_lost", PRIMALLOC_LEAK_SUPPRESS=str(rules))
+    assert status == LEAKED
+    assert f"primalloc: leak check: not below 256 KiB: {rules}\n" in errors
+
+
 def test_names_are_whole(harness, fixtures):
     program = fixtures("leak_roots.c", output="program_of_names")
     settings = {"PRIMALLOC_LEAK_CHECK": "normal"}
