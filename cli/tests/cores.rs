@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use nix::unistd::getuid;
 use predicates::prelude::*;
 use predicates::str::contains;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::explained::*;
 use support::*;
 
@@ -28,7 +28,9 @@ fn crashed(name: &str, library: &Path, directory: &Path) -> Option<(Value, PathB
     let mut command = Command::new("sh");
     let raise = "ulimit -S -c $(ulimit -H -c); LD_PRELOAD=$1 exec \"$0\" abort";
     command.args(["-c", raise]).arg(program(name, &["-ldl"])).arg(library);
-    let mut running = Running::started(command.current_dir(directory));
+    command.current_dir(directory);
+    command.envs([("PRIMALLOC_PURGE_DELAY", "1500ms"), ("PRIMALLOC_LEAK_SUPPRESS", "/no/where")]);
+    let mut running = Running::started(&mut command);
     let before = running.explained();
     drop(running.0.stdin.take());
     running.0.wait().unwrap();
@@ -63,11 +65,11 @@ fn explained(core: &Path) -> Value {
     serde_json::from_slice(&output.get_output().stdout).unwrap()
 }
 
-/// The same blocks are in use as in the process before.
-fn assert_same_blocks(before: &Value, core: &Value) {
+/// The same blocks are in use as in the process before, and the same options set.
+fn assert_same_contents(before: &Value, core: &Value) {
     assert_eq!(core["source"]["kind"], "core");
     assert_eq!(core["source"]["missing_bytes"], 0);
-    for what in ["pid", "program", "threads"] {
+    for what in ["pid", "program", "threads", "options", "options_unread"] {
         assert_eq!(core[what], before[what], "{what}");
     }
     for what in ["blocks", "large_blocks"] {
@@ -83,7 +85,12 @@ fn what_a_crash_leaves_is_told_like_the_process() {
     let directory = directory("crash");
     let Some((before, core)) = crashed("crashing", &library, &directory) else { return };
     assert_eq!(before["source"]["kind"], "process");
-    assert_same_blocks(&before, &explained(&core));
+    let left = explained(&core);
+    assert_same_contents(&before, &left);
+    let options = left["options"].as_array().unwrap().iter();
+    let set = options.map(|option| (option["name"].as_str().unwrap(), &option["value"]));
+    let expected = [("purge_delay", &json!(1500)), ("leak_suppress", &json!("/no/where"))];
+    assert_eq!(set.collect::<Vec<_>>(), expected);
 
     let name = core.to_str().unwrap();
     let id = &before["pid"];
@@ -92,6 +99,7 @@ fn what_a_crash_leaves_is_told_like_the_process() {
             .and(contains(format!(" MiB in {name}\n")))
             .and(contains("on primalloc, 4 threads; pages of zeros"))
             .and(contains("IN CORE"))
+            .and(contains("leak_suppress  /no/where "))
             .and(contains("first-class, by prim_heap_new"))
             .and(contains("primalloc faults -- crashing ..."))
             .and(contains("resident").not()),
@@ -110,7 +118,7 @@ fn what_a_debugger_writes_is_told_like_the_process() {
     let Some(library) = preloaded() else { return };
     let running = Running::ready(&program("attached", &["-ldl"]), &[("LD_PRELOAD", &library)]);
     let Some(core) = core_by_debugger(&running, &directory("attached.d")) else { return };
-    assert_same_blocks(&running.explained(), &explained(&core));
+    assert_same_contents(&running.explained(), &explained(&core));
 }
 
 #[test]
