@@ -35,6 +35,10 @@ Examples:
     primalloc profile -- python3 script.py
     primalloc leaks -- ./program
 
+  Have a running process give memory back, or change its options:
+    primalloc trim 4711
+    primalloc set 4711 soft_limit=256M
+
   Which allocators are installed, and which processes run on primalloc:
     primalloc allocators
     primalloc ps
@@ -68,6 +72,8 @@ pub enum Verb {
     Symbolize(verbs::symbolize::SymbolizeArguments),
     Allocators(verbs::allocators::AllocatorsArguments),
     Ps(verbs::ps::PsArguments),
+    Trim(verbs::trim::TrimArguments),
+    Set(verbs::set::SetArguments),
     Completions(verbs::completions::CompletionsArguments),
     Man(verbs::man::ManArguments),
     /// Report which allocator serves this very process (used by `allocators`)

@@ -10,6 +10,7 @@ mod environment;
 mod explain;
 mod faults;
 mod handshake;
+mod inside;
 mod library;
 mod measure;
 mod output;
@@ -82,6 +83,8 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Verb::Watch(arguments) => verbs::watch::run(&arguments),
         Verb::Faults(arguments) => verbs::faults::run(&arguments),
         Verb::Profile(arguments) => verbs::profile::run(&arguments),
+        Verb::Trim(arguments) => verbs::trim::run(&arguments),
+        Verb::Set(arguments) => verbs::set::run(&arguments),
         Verb::Report(arguments) => verbs::report::run(&arguments),
         Verb::Diff(arguments) => verbs::diff::run(&arguments),
         Verb::Leaks(arguments) => verbs::leaks::run(&arguments),

@@ -17,7 +17,7 @@ use crate::handshake;
 use crate::program::Image;
 
 /// What the library names its anonymous memory, where the kernel lets it.
-const ANONYMOUS_NAME: &str = "anon:primalloc";
+pub const ANONYMOUS_NAME: &str = "anon:primalloc";
 const DELETED: &str = " (deleted)";
 /// What no library is larger than.
 const LIBRARY_SIZE_MAX: u64 = 64 << 20;
@@ -187,7 +187,7 @@ fn state_of(process: &Process, path: &Path) -> (PathBuf, LibraryState) {
 }
 
 /// Where the file lies that the process knows by this path: it may be in a container.
-fn seen_by(process: &Process, path: &Path) -> PathBuf {
+pub fn seen_by(process: &Process, path: &Path) -> PathBuf {
     let root = format!("/proc/{}/root", process.pid());
     Path::new(&root).join(path.strip_prefix("/").unwrap_or(path))
 }

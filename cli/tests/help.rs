@@ -8,7 +8,7 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use support::*;
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 17] = [
     "run",
     "compare",
     "advise",
@@ -22,6 +22,8 @@ const VERBS: [&str; 15] = [
     "symbolize",
     "allocators",
     "ps",
+    "trim",
+    "set",
     "completions",
     "man",
 ];

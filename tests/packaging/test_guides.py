@@ -12,6 +12,7 @@ from test_rust import TARGET, fresh_crate
 
 GUIDES = ROOT / "docs" / "guides"
 LIBRARY = ROOT / "build" / "lib"
+TOOL = ROOT / "build" / "bin" / "primalloc"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SETTING = re.compile(r"\bPRIMALLOC_[A-Z_]+=[^\s`;]+")
 NAME = re.compile(r"\bprim_\w+|\bprim::\w+")
@@ -111,6 +112,32 @@ def test_a_running_process(place):
     assert ["".join(one) for one in told] == ["PRIMALLOC_PURGE=0", "1", "0", "0", "0"]
     assert "the heap's address space" in errors and (place / "now.pb.gz").stat().st_size > 100
     assert waiting.returncode == 0 and not list(place.glob("*rate*"))
+
+
+def test_a_running_process_by_the_tool(place):
+    """The tool's commands of that guide, as they stand there but for the time."""
+    text = (GUIDES / "running-process.md").read_text()
+    commands = [line for line in text.splitlines()
+                if re.match(r"primalloc (trim|set|profile --pid) ", line)]
+    assert len(commands) == 3
+    program = "import sys; print(len('x' * (64 << 20)), flush=True); sys.stdin.read()"
+    waiting = subprocess.Popen(
+        ["python3", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=os.environ | {"LD_PRELOAD": str(LIBRARY / "libprimalloc.so"), "PRIMALLOC_PURGE": "0"},
+        text=True, cwd=place)
+    try:
+        assert waiting.stdout.readline() == f"{64 << 20}\n"
+        told = []
+        for command in commands:
+            command = command.replace("PID", str(waiting.pid)).replace("1m", "10ms")
+            words = command.removeprefix("primalloc")
+            told.append(run("bash", "-c", f"{TOOL}{words} 2>&1 || true", cwd=place))
+            if "the kernel" in told[-1]:
+                pytest.skip("nobody may trace a process here")
+    finally:
+        waiting.communicate()
+    assert "less than before" in told[0] and "soft_limit is 256 MiB, was auto" in told[1]
+    assert "what was allocated before is not in it" in told[2] and waiting.returncode == 0
 
 
 def test_settings_are_accepted(tmp_path):

@@ -19,7 +19,6 @@ const HEADERS_MAX: usize = 1000;
 pub struct Image {
     endian: Endianness,
     headers: Vec<ProgramHeader64<Endianness>>,
-    /// What is added to its addresses.
     bias: u64,
 }
 
@@ -48,8 +47,13 @@ impl Image {
         Ok(Some(Image { endian, headers: headers.to_vec(), bias }))
     }
 
+    /// What is added to the addresses that its file has.
+    pub fn bias(&self) -> u64 {
+        self.bias
+    }
+
     /// Address and size of each segment of this type.
-    fn segments(&self, kind: ProgramType) -> impl Iterator<Item = (u64, u64)> {
+    pub fn segments(&self, kind: ProgramType) -> impl Iterator<Item = (u64, u64)> {
         let segments = self.headers.iter().filter(move |header| header.p_type(self.endian) == kind);
         segments.map(|segment| {
             let address = self.bias.wrapping_add(segment.p_vaddr(self.endian));
@@ -135,7 +139,7 @@ fn cut(map: &mut MemoryMap, border: u64, memory: &dyn Memory) -> MemoryMap {
 
 /// Whether the first one is the beginning of a file with code behind it: one that is mapped to be
 /// read, as for the names in backtraces, has none.
-fn is_loaded(maps: &[MemoryMap]) -> bool {
+pub fn is_loaded(maps: &[MemoryMap]) -> bool {
     let Some((first, behind)) = maps.split_first() else { return false };
     let behind = behind.iter().filter(|map| map.pathname == first.pathname);
     let mut whole = std::iter::once(first).chain(behind.take_while(|map| map.offset != 0));

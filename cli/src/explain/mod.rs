@@ -13,6 +13,7 @@
 //!   limits.rs      what it may have at most
 //!   mappings.rs    what the kernel says of the rest
 //!   image.rs       where programs and libraries end, and their notes are
+//!   functions.rs   where a function of theirs is, for who calls it
 //!   advice.rs      what was found, in plain words
 
 mod advice;
@@ -21,6 +22,7 @@ mod core_file;
 mod core_kind;
 mod core_notes;
 mod core_pages;
+mod functions;
 mod image;
 mod limits;
 mod mappings;
@@ -37,12 +39,16 @@ use serde::Serialize;
 
 pub use advice::{advice, listed, unread};
 pub use books::SizeRow;
+pub use image::{Image, is_loaded};
 pub use limits::{Limit, LimitKind};
+pub use mappings::path_of;
+pub use memory::Memory;
+pub use note::has_heap;
 pub use options::{Setting, Value};
+pub use process::{ProcessMemory, refusal};
 
 use books::Books;
 use mappings::{Ground, Mappings};
-use memory::Memory;
 use note::Note;
 
 /// What is to be explained.

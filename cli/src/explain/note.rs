@@ -202,6 +202,13 @@ impl OptionPlaces {
     }
 }
 
+/// Whether the primalloc that begins at `start` has a heap; None if none is there, or it does not
+/// tell.
+pub fn has_heap(memory: &dyn Memory, start: u64) -> Option<bool> {
+    let note = find(memory, start).ok()??.ok()?;
+    memory.word(note.newest_chunk).ok().map(|chunk| chunk != 0)
+}
+
 fn word_at(description: &[u8], at: usize) -> i32 {
     i32::from_ne_bytes(description[at..at + 4].try_into().unwrap_or_default())
 }

@@ -47,7 +47,7 @@ pub fn subject(pid: i32) -> Result<Subject> {
 }
 
 /// Why the kernel shows nothing of it, and what may help.
-fn refusal(pid: i32, error: ProcError) -> anyhow::Error {
+pub fn refusal(pid: i32, error: ProcError) -> anyhow::Error {
     match error {
         ProcError::PermissionDenied(_) if getuid().is_root() => {
             anyhow!("{pid}: the kernel lets not even root look into this process from here")
@@ -74,7 +74,7 @@ fn stack_pointers(process: &Process) -> Vec<u64> {
     tasks.filter_map(|task| pointer(task.tid)).collect()
 }
 
-struct ProcessMemory {
+pub struct ProcessMemory {
     bytes: File,
     pages: File,
     page_size: u64,
@@ -82,7 +82,7 @@ struct ProcessMemory {
 
 impl ProcessMemory {
     /// The kernel lets us as it lets a debugger.
-    fn open(pid: i32) -> Result<ProcessMemory> {
+    pub fn open(pid: i32) -> Result<ProcessMemory> {
         let open = |name: &str| {
             let path = format!("/proc/{pid}/{name}");
             File::open(&path).with_context(|| format!("{path} cannot be read"))

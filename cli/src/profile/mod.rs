@@ -28,7 +28,7 @@ pub use facts::{Bucket, Facts, Kind, Point};
 pub use model::Labels;
 pub use model::{Profile, Sample, base_name};
 pub use pprof::encode;
-pub use read::read;
+pub use read::{parse, read};
 pub use sites::{Row, Sites};
 pub use stacks::{Function, Stacks};
 pub use symbolise::symbolise;

@@ -33,7 +33,7 @@ fn limited(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8]) -> Result<Profile> {
+pub fn parse(bytes: &[u8]) -> Result<Profile> {
     if bytes.is_empty() {
         bail!("is empty");
     }

@@ -85,7 +85,8 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let files = directory.path().join("%p.pb.gz");
     let level = arguments.level.to_possible_value().context("every level has a name")?;
     let is_quiet = take_output(written);
-    let Ended { pid, outcome, has_other_malloc } = run_with(&arguments.program, |command| {
+    let ProgramArguments { preload, command } = &arguments.program;
+    let Ended { pid, outcome, has_other_malloc } = run_with(preload, command, |command| {
         command.env("PRIMALLOC_LEAK_CHECK", level.get_name());
         command.env("PRIMALLOC_LEAK_REPORT", &files);
         // The status is ours to choose, once the report is read.

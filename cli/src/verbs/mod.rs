@@ -15,13 +15,16 @@ pub mod probe_allocator;
 mod process_files;
 pub mod profile;
 mod profile_options;
+mod profile_running;
 pub mod ps;
 pub mod report;
 mod report_files;
 pub mod run;
+pub mod set;
 pub mod symbolize;
 pub mod temporary;
 mod times;
+pub mod trim;
 pub mod watch;
 
 pub use report_files::tell;

@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::process_files::{NUMBER, ProcessFile, keep, of_another, tell_not_shown};
 use super::profile_options::{Heading, ShownArguments, WrittenArguments, keep_output_free};
+use super::profile_running;
 use super::report_files::{all_of, check_files, shell_text, take_output, tell};
 use super::run::{Ended, run_with};
 use super::temporary::TemporaryDirectory;
-use crate::arguments::ProgramArguments;
+use super::times::time;
+use crate::arguments::PreloadArguments;
 use crate::profile::{self, Profile, View};
 
 const EXAMPLES: &str = "\
@@ -22,23 +25,40 @@ Examples:
   primalloc profile --rate 1 -- ./small-program
   primalloc profile --html heap.html -- python3 script.py
   primalloc profile --view peak --keep heap.pb.gz -- redis-server --port 7000
+  primalloc profile --pid 4711 --duration 1m     who allocates from now on
 
 One allocation in every 512 KiB is recorded with its stack, or fewer where that would take more than
 1 % of the time; figures are estimates of the whole. --rate says how many, whatever the time, and
 --rate 1 records every call. A program that ends by a signal or by _exit
 writes no profile.
 
-The report goes to standard error, for standard output is the program's.
+The report goes to standard error, for standard output is the program's; of a running process it
+goes to standard output. A running process is profiled until --duration is over, or Ctrl-C; what it
+had allocated before is not in the profile. Nothing must have been prepared in it: a thread that
+waits, or happens to be outside of malloc, is made to start and to end the profile.
 
-Exit status: the program's own; 125 if primalloc itself fails, there is no profile, or it is empty
-where a malloc is linked into the program, 126 or 127 if the program cannot be started.";
+Exit status: the program's own; 0 after a running process was profiled; 125 if primalloc itself
+fails, there is no profile, or it is empty where a malloc is linked into the program, 126 or 127 if
+the program cannot be started.";
 
 const VARIABLE: &str = "PRIMALLOC_PROFILE";
 
 /// Run a program and show who holds its memory: live, at the peak, in all
+///
+/// Of a running process (--pid) it shows who allocates from now on.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ProfileArguments {
+    /// Profile this running process from now on instead of starting a program
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
+          conflicts_with_all = ["command", "options", "force"], allow_negative_numbers = true)]
+    pid: Option<i32>,
+
+    /// Of a running process: for this time, for example 10s or 5m; 30s as a rule
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true,
+          conflicts_with = "command")]
+    pub(super) duration: Option<Duration>,
+
     /// Mean number of bytes between samples, for example 64K; 1 records every call
     #[arg(long, value_name = "SIZE", value_parser = rate, allow_negative_numbers = true)]
     rate: Option<String>,
@@ -50,16 +70,25 @@ pub struct ProfileArguments {
     /// Keep the profile in this file (.pb.gz), for report, diff and pprof; with %p in its name one
     /// of each process, by their numbers
     #[arg(long, value_name = "FILE")]
-    keep: Option<PathBuf>,
+    pub(super) keep: Option<PathBuf>,
 
     #[command(flatten)]
-    shown: ShownArguments,
+    pub(super) shown: ShownArguments,
 
     #[command(flatten)]
-    written: WrittenArguments,
+    pub(super) written: WrittenArguments,
 
     #[command(flatten)]
-    program: ProgramArguments,
+    preload: PreloadArguments,
+
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required_unless_present = "pid",
+        num_args = 1..,
+        trailing_var_arg = true
+    )]
+    command: Vec<OsString>,
 }
 
 /// The library reads so many digits of a size.
@@ -97,12 +126,16 @@ fn budget(text: &str) -> Result<String, String> {
 pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     let files = || arguments.written.files().chain([&arguments.keep]);
     check_files(files(), &[])?;
+    if let Some(pid) = arguments.pid {
+        return profile_running::run(arguments, pid);
+    }
     let is_quiet = take_output(files());
     let directory = TemporaryDirectory::new()?;
-    let Ended { pid, outcome, has_other_malloc } = run_with(&arguments.program, |command| {
-        command.env(VARIABLE, arguments.setting(&directory));
-        if is_quiet { keep_output_free(command) } else { Ok(()) }
-    })?;
+    let Ended { pid, outcome, has_other_malloc } =
+        run_with(&arguments.preload, &arguments.command, |command| {
+            command.env(VARIABLE, arguments.setting(&directory));
+            if is_quiet { keep_output_free(command) } else { Ok(()) }
+        })?;
     let Some(found) = Found::of(&directory, pid)? else {
         tell(
             "the program has written no profile: it ended by a signal or by _exit, is another user \
@@ -132,7 +165,7 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
 fn report(arguments: &ProfileArguments, profile: Profile) -> Result<()> {
     let shown =
         arguments.shown.prepare(profile, Some(View::Peak)).context("the program's profile")?;
-    let title = shell_text(&arguments.program.command);
+    let title = shell_text(&arguments.command);
     let heading = Heading { verb: "profile", title: &title, to_output: false };
     arguments.written.report(&heading, &shown, &arguments.shown)
 }
@@ -141,11 +174,18 @@ impl ProfileArguments {
     /// For the library. Each process has a file of its own: who comes later takes none away.
     fn setting(&self, directory: &TemporaryDirectory) -> OsString {
         let mut setting = directory.path().join(format!("heap.{NUMBER}.pb.gz")).into_os_string();
+        setting.push(self.settings());
+        setting
+    }
+
+    /// What stands behind the name of a file.
+    pub(super) fn settings(&self) -> String {
+        let mut setting = String::new();
         if let Some(rate) = &self.rate {
-            setting.push(format!(",rate={rate}"));
+            setting += &format!(",rate={rate}");
         }
         if let Some(budget) = &self.budget {
-            setting.push(format!(",budget={budget}"));
+            setting += &format!(",budget={budget}");
         }
         setting
     }

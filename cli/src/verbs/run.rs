@@ -60,10 +60,11 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
 /// The same for verbs that want more of the library. Of a program that has it linked in they want
 /// it of that one: two would write the same files.
 pub fn run_with(
-    arguments: &ProgramArguments,
+    preload: &PreloadArguments,
+    command: &[OsString],
     set_more: impl FnOnce(&mut Command) -> Result<()>,
 ) -> Result<Ended> {
-    let mut started = start_with(&arguments.preload, &arguments.command, set_more)?;
+    let mut started = start_with(preload, command, set_more)?;
     let outcome = started.wait()?;
     Ok(Ended { pid: started.pid() as u64, outcome, has_other_malloc: started.has_other_malloc })
 }

@@ -1,0 +1,152 @@
+//! Has a running process do something: a thread of it calls functions of the library.
+//!
+//! Nothing is prepared in it, and no debugger is needed. One thread is stopped, where it waits in
+//! the kernel as a rule, calls what it is told to, and goes on as if nothing had been.
+//!
+//!   library.rs     which primalloc it is, and where its functions are
+//!   threads.rs     which thread may be asked
+//!   refusal.rs     why none may
+//!   held.rs        a thread that calls, and is put back
+//!   tracee.rs      what the kernel offers to debuggers
+//!   registers.rs   the machine's part
+//!   written.rs     a file that comes to us instead of being written
+
+mod held;
+mod library;
+mod refusal;
+mod registers;
+mod threads;
+mod tracee;
+mod written;
+
+use anyhow::{Context, Result, bail};
+use procfs::process::Process;
+
+use crate::explain::{self, ProcessMemory};
+use crate::processes::program_name;
+use held::Held;
+use library::Library;
+
+/// What a text of an option is cut off at.
+const TEXT_SIZE: usize = 256;
+
+/// A process that can be asked.
+pub struct Inside {
+    process: Process,
+    memory: ProcessMemory,
+    library: Library,
+    pub program: String,
+}
+
+/// An option that was to be set, as texts.
+pub struct Change {
+    /// None if there is no such option.
+    pub before: Option<String>,
+    pub after: Result<String, String>,
+}
+
+impl Inside {
+    pub fn open(pid: i32) -> Result<Inside> {
+        let process = Process::new(pid).map_err(|error| explain::refusal(pid, error))?;
+        let maps = process.maps().map_err(|error| explain::refusal(pid, error))?;
+        let maps: Vec<_> = maps.into_iter().collect();
+        if maps.is_empty() {
+            bail!("{pid}: it has no memory of its own: a thread of the kernel, or it has ended");
+        }
+        let memory = ProcessMemory::open(pid)?;
+        let library = Library::find(pid, &maps, &memory)?;
+        let program = program_name(&process).unwrap_or_default();
+        Ok(Inside { process, memory, library, program })
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.process.pid
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.process.stat().is_ok_and(|stat| !"ZX".contains(stat.state))
+    }
+
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let rollup = self.process.smaps_rollup();
+        let rollup = rollup.map_err(|error| explain::refusal(self.pid(), error))?;
+        Ok(rollup
+            .memory_map_rollup
+            .into_iter()
+            .filter_map(|m| m.extension.map.get("Rss").copied())
+            .sum())
+    }
+
+    fn hold(&self) -> Result<Held<'_>> {
+        threads::hold(&self.process, &self.library, &self.memory)
+    }
+
+    fn function(&self, name: &str) -> Result<u64> {
+        self.library.function(name, &self.memory)
+    }
+
+    /// Has it give back what is free; whether there was something.
+    pub fn trim(&self) -> Result<bool> {
+        let function = self.function("prim_malloc_trim")?;
+        Ok(self.hold()?.call(function, &[0])? as i32 == 1)
+    }
+
+    /// One after the other; no process changes options that it does not know.
+    pub fn set(&self, settings: &[(&str, &str)]) -> Result<Vec<Change>> {
+        let get = self.function("prim_option_get_text")?;
+        let set = self.function("prim_option_set_text")?;
+        let mut held = self.hold()?;
+        settings.iter().map(|setting| change(&mut held, get, set, *setting)).collect()
+    }
+
+    pub fn start_profile(&self, settings: &str) -> Result<()> {
+        let function = self.function("prim_profile_start")?;
+        let mut held = self.hold()?;
+        let settings = held.text(settings)?;
+        if held.call(function, &[settings])? as i32 == 0 {
+            return Ok(());
+        }
+        match held.errno() {
+            Some(libc::ENOMEM) => bail!("{}: it has no memory left for a profile", self.pid()),
+            Some(libc::ENOTSUP) => bail!("{}: the minimal library has no profiler", self.pid()),
+            _ => bail!("{}: its library refuses to start a profile", self.pid()),
+        }
+    }
+
+    /// The profile, which ends.
+    pub fn finish_profile(&self) -> Result<Vec<u8>> {
+        let dump = self.function("prim_profile_dump")?;
+        let stop = self.function("prim_profile_stop")?;
+        let mut held = self.hold()?;
+        let name = held.text(written::NAME)?;
+        let (result, bytes) = held.call_to_write(dump, &[name])?;
+        held.call(stop, &[])?;
+        if result as i32 != 0 {
+            bail!("{}: its library has refused to write the profile", self.pid());
+        }
+        Ok(bytes)
+    }
+}
+
+fn change(held: &mut Held, get: u64, set: u64, (name, value): (&str, &str)) -> Result<Change> {
+    let room = held.room(TEXT_SIZE)?;
+    let (name_there, value_there) = (held.text(name)?, held.text(value)?);
+    let shown = |held: &mut Held| -> Result<Option<String>> {
+        let found = held.call(get, &[name_there, room, TEXT_SIZE as u64])?;
+        (found as i32 == 0).then(|| held.read(room, TEXT_SIZE)).transpose()
+    };
+    let Some(before) = shown(held)? else {
+        let after = Err("there is no such option".to_owned());
+        return Ok(Change { before: None, after });
+    };
+    if held.call(set, &[name_there, value_there])? as i32 == 0 {
+        let after = shown(held)?.context("it has gone")?;
+        return Ok(Change { before: Some(before), after: Ok(after) });
+    }
+    let why = match held.errno() {
+        Some(libc::EPERM) => "it cannot be changed any more, only be set at the start".to_owned(),
+        Some(libc::EINVAL) => format!("'{value}' is no value for it"),
+        _ => format!("the library refuses '{value}'"),
+    };
+    Ok(Change { before: Some(before), after: Err(why) })
+}

@@ -1,0 +1,218 @@
+//! Which thread of a process may be made to call a function now.
+//!
+//! It must not be inside the library, which would refuse or wait for itself. Best is one that waits
+//! in the kernel, as the library does only where its own code is on top of the stack; of threads
+//! that compute it takes one that happens to be elsewhere.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process, Syscall, Task};
+
+use super::held::{Held, TEXTS_SIZE};
+use super::library::Library;
+use super::refusal;
+use super::registers::Registers;
+use super::tracee::{ENDED, Resume, Stop, Tracee};
+use crate::explain::{Memory, ProcessMemory};
+use crate::processes::ANONYMOUS_NAME;
+
+/// Calls that wait, and of which nothing is lost if they are made again.
+const WAITING: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_select,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_pause,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    libc::SYS_futex,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    libc::SYS_restart_syscall,
+    libc::SYS_io_getevents,
+];
+
+/// So many words of the stack are looked through for the library's own code: it waits by libc's
+/// `syscall` alone, which has only the address to return to there, and else calls what has small
+/// frames. Further up lies what earlier calls have left.
+const TOP_WAITING: usize = 1;
+const TOP_COMPUTING: usize = 32;
+const WORD: usize = size_of::<u64>();
+/// The library's functions have at most 4 KiB each.
+const STACK_ROOM: u64 = 32 << 10;
+const ANY: MMPermissions =
+    MMPermissions::READ.union(MMPermissions::WRITE).union(MMPermissions::EXECUTE);
+const PATIENCE: Duration = Duration::from_secs(10);
+/// So long only threads that wait are taken.
+const PATIENCE_FOR_WAITING: Duration = Duration::from_millis(300);
+const PAUSE: Duration = Duration::from_millis(5);
+/// A thread that is asked to stop does at once, but in the middle of some of the kernel's work.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Holds a thread that is fit, as soon as there is one.
+pub fn hold<'a>(
+    process: &Process,
+    library: &Library,
+    memory: &'a ProcessMemory,
+) -> Result<Held<'a>> {
+    let errno_location = library.any_function("__errno_location", memory);
+    let begin = Instant::now();
+    loop {
+        let may_compute = begin.elapsed() >= PATIENCE_FOR_WAITING && !library.code.is_empty();
+        let search = Search { process, library, memory, may_compute };
+        for task in process.tasks().context(ENDED)?.flatten() {
+            refusal::check(process, &task)?;
+            match search.take(&task) {
+                Ok(None) => {}
+                Ok(Some((tracee, registers))) => {
+                    return Held::new(tracee, process.pid, memory, registers, errno_location);
+                }
+                // Threads end while others go on.
+                Err(_) if task.stat().is_err() && process.stat().is_ok() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if begin.elapsed() >= PATIENCE {
+            bail!(
+                "{}: for {} seconds no thread could be asked: each was inside malloc or free, in a \
+                 system call that is not to be disturbed, or near the end of its stack",
+                process.pid,
+                PATIENCE.as_secs()
+            );
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+struct Search<'a> {
+    process: &'a Process,
+    library: &'a Library,
+    memory: &'a ProcessMemory,
+    may_compute: bool,
+}
+
+impl Search<'_> {
+    /// The thread, stopped, if it is fit.
+    fn take(&self, task: &Task) -> Result<Option<(Tracee, Registers)>> {
+        let seems_fit = match task.syscall() {
+            Ok(Syscall::Running) => self.may_compute,
+            Ok(Syscall::Blocked {
+                syscall_number: number,
+                argument_registers: arguments,
+                stack_pointer,
+                program_counter,
+            }) => {
+                self.waits_elsewhere(number, arguments[1])
+                    && self.is_outside(program_counter, stack_pointer, TOP_WAITING)
+            }
+            _ => false,
+        };
+        if !seems_fit {
+            return Ok(None);
+        }
+        let tracee = match Tracee::seize(task.tid) {
+            Ok(tracee) => tracee,
+            // The thread has ended, which others have not.
+            Err(Errno::ESRCH) => return Ok(None),
+            Err(error) => return Err(refusal::of_tracing(self.process.pid, error)),
+        };
+        self.stop(&tracee)?;
+        let mut registers = tracee.registers()?;
+        let is_disturbed = self.is_disturbed(&registers, task);
+        if is_disturbed {
+            registers.repeat_system_call();
+            tracee.set_registers(&registers)?;
+        }
+        let waits = is_disturbed || self.waits(&registers);
+        let may_compute = || self.may_compute && !tracee.is_in_restartable_sequence(self.memory);
+        let top = if waits { TOP_WAITING } else { TOP_COMPUTING };
+        let is_fit = (waits || may_compute())
+            && !self.is_ours(registers.link())
+            && self.is_outside(registers.pc(), registers.sp(), top);
+        Ok(is_fit.then_some((tracee, registers)))
+    }
+
+    fn stop(&self, tracee: &Tracee) -> Result<()> {
+        tracee.interrupt()?;
+        loop {
+            match tracee.wait(STOP_PATIENCE)? {
+                Some(Stop::Asked) => return Ok(()),
+                Some(Stop::Group) => bail!(refusal::stopped(self.process.pid)),
+                Some(Stop::Signal(signal)) => tracee.resume(Resume::Freely, signal)?,
+                Some(Stop::SystemCall) => tracee.resume(Resume::Freely, 0)?,
+                None => bail!("{}: a thread of it cannot be stopped", self.process.pid),
+            }
+        }
+    }
+
+    /// Where the library's own code cannot be told apart, by how it waits for a lock.
+    fn waits_elsewhere(&self, number: i64, operation: u64) -> bool {
+        let may_be_lock = number == libc::SYS_futex
+            && operation as i32 & libc::FUTEX_CMD_MASK == libc::FUTEX_WAIT
+            && self.library.code.is_empty();
+        WAITING.contains(&number) && !may_be_lock
+    }
+
+    fn waits(&self, registers: &Registers) -> bool {
+        let at_pc = self.memory.read_vec(registers.pc(), 4).unwrap_or_default();
+        registers.will_restart(&at_pc)
+            && self.waits_elsewhere(registers.system_call(), registers.arguments()[1])
+    }
+
+    /// Whether a call has ended for our stop alone, which the kernel does not make again.
+    fn is_disturbed(&self, registers: &Registers, task: &Task) -> bool {
+        let is_alone = || {
+            let status = task.status().ok();
+            status.is_some_and(|s| (s.sigpnd | s.shdpnd) & !s.sigblk == 0)
+        };
+        registers.was_interrupted() && WAITING.contains(&registers.system_call()) && is_alone()
+    }
+
+    /// Neither the thread nor what it has called last is the library, and a call has room.
+    fn is_outside(&self, pc: u64, sp: u64, top: usize) -> bool {
+        let maps = self.process.maps().map(Vec::from_iter).unwrap_or_default();
+        let Some(end) = stack_end(&maps, sp) else { return false };
+        let size = (top * WORD).min((end - sp) as usize);
+        let Ok(top) = self.memory.read_vec(sp, size) else { return false };
+        let mut words = top.chunks_exact(WORD).map(|b| u64::from_ne_bytes(b.try_into().unwrap()));
+        !self.is_ours(pc) && !words.any(|word| self.is_ours(word))
+    }
+
+    fn is_ours(&self, address: u64) -> bool {
+        self.library.code.iter().any(|code| code.contains(&address))
+    }
+}
+
+/// Where the stack ends in which `sp` lies, if it is a thread's own and has room below. What a
+/// program takes for a stack, for coroutines or handlers, may have anything below, but no guard.
+fn stack_end(maps: &[MemoryMap], sp: u64) -> Option<u64> {
+    let at = maps.iter().position(|map| (map.address.0..map.address.1).contains(&sp))?;
+    let (start, end) = maps[at].address;
+    let below = at.checked_sub(1).map(|below| &maps[below]);
+    let is_guard = |map: &&MemoryMap| map.address.1 == start && !map.perms.intersects(ANY);
+    let room = match maps[at].pathname {
+        // It grows.
+        MMapPath::Stack => 2 * TEXTS_SIZE,
+        MMapPath::Other(ref name) if name.starts_with(ANONYMOUS_NAME) => return None,
+        _ if below.filter(is_guard).is_none() => return None,
+        _ => STACK_ROOM,
+    };
+    (sp - start >= room).then_some(end)
+}

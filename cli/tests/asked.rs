@@ -1,0 +1,279 @@
+//! `primalloc trim`, `set` and `profile --pid`: real processes that are asked, and go on unharmed.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use nix::sys::ptrace;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, gettid, getuid};
+use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
+use serde_json::Value;
+use support::explained::{MIB, Running, preloaded};
+use support::*;
+
+static ASKED: LazyLock<PathBuf> = LazyLock::new(|| asked("asked", &[]));
+
+/// asked.c, at work.
+struct Asked(Running);
+
+impl Asked {
+    fn preloaded(words: &[&str]) -> Option<Asked> {
+        Some(Asked::started(ASKED.clone(), words, &[("LD_PRELOAD", &preloaded()?)]))
+    }
+
+    fn started(program: PathBuf, words: &[&str], environment: &[(&str, &str)]) -> Asked {
+        let mut command = Command::new(program);
+        command.args(words).envs(environment.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        child.stdout = Some(output.into_inner());
+        Asked(Running(child))
+    }
+
+    fn id(&self) -> String {
+        self.0.0.id().to_string()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.0.id() as i32)
+    }
+
+    fn trim(&self) -> assert_cmd::assert::Assert {
+        tool().args(["trim", &self.id()]).assert()
+    }
+
+    fn set(&self, options: &[&str]) -> assert_cmd::assert::Assert {
+        tool().args(["set", &self.id()]).args(options).assert()
+    }
+
+    fn profile(&self, words: &[&str]) -> assert_cmd::assert::Assert {
+        tool().args(["profile", "--pid", &self.id(), "--rate", "1K"]).args(words).assert()
+    }
+
+    fn assert_unharmed(mut self) {
+        let child = &mut self.0.0;
+        drop(child.stdin.take());
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!((said.as_str(), child.wait().unwrap().code()), ("unharmed\n", Some(0)));
+    }
+}
+
+fn asked(name: &str, flags: &[&str]) -> PathBuf {
+    compile("asked.c", name, &[&["-O1", "-g", "-fno-builtin", "-pthread"], flags].concat())
+}
+
+#[test]
+fn who_waits_is_asked_and_waits_on() {
+    for kinds in ["", "f", "p", "P", "r", "e", "s", "nx", "fpPresnx"] {
+        let Some(process) = Asked::preloaded(&[kinds]) else { return };
+        process.trim().success().stdout(starts_with("asked (").and(contains("less than before")));
+        process.set(&["soft_limit=256M"]).success().stdout(contains("is 256 MiB, was "));
+        process.profile(&["--duration", "1ms"]).success().stdout(contains("what was allocated"));
+        process.assert_unharmed();
+    }
+}
+
+#[test]
+fn what_is_free_goes() {
+    let Some(process) = Asked::preloaded(&["f"]) else { return };
+    let trimmed = tool().args(["trim", "--json", &process.id()]).assert().success();
+    let trimmed: Value = serde_json::from_slice(&trimmed.get_output().stdout).unwrap();
+    let bytes = |name: &str| trimmed[name].as_u64().unwrap();
+    assert!(bytes("resident_before_bytes") > bytes("resident_after_bytes") + 40 * MIB, "{trimmed}");
+    assert_eq!((&trimmed["has_returned"], &trimmed["program"]), (&true.into(), &"asked".into()));
+    process.assert_unharmed();
+}
+
+#[test]
+fn options_are_set_or_it_is_said_why_not() {
+    let Some(process) = Asked::preloaded(&[]) else { return };
+    let wrong = ["--json", "nonsense=1", "purge_delay=x", "thp=always", "trim_threshold=8M"];
+    let done = process.set(&wrong).code(125).stderr(
+        contains("nonsense: there is no such option\n")
+            .and(contains("purge_delay: 'x' is no value for it\n"))
+            .and(contains("thp: it cannot be changed any more")),
+    );
+    let done: Value = serde_json::from_slice(&done.get_output().stdout).unwrap();
+    assert_eq!(done["options"][0]["before"], Value::Null);
+    assert_eq!(done["options"][1]["before"], "500 ms");
+    assert_eq!(done["options"][3]["after"], "8 MiB");
+    let explained = tool().args(["explain", &process.id()]).assert().success();
+    explained.stdout(contains("trim_threshold  8 MiB  auto     prim_option_set"));
+    process.assert_unharmed();
+}
+
+#[test]
+fn who_computes_is_asked_outside_of_malloc() {
+    let Some(process) = Asked::preloaded(&["b", "3"]) else { return };
+    for _ in 0..5 {
+        // All of its threads may be inside malloc whenever one looks: then that is said.
+        let asked = process.trim();
+        if !asked.get_output().status.success() {
+            asked.code(125).stderr(contains("no thread could be asked: each was inside malloc"));
+        }
+    }
+    process.assert_unharmed();
+}
+
+#[test]
+fn a_profile_tells_who_allocates_from_now_on() {
+    let Some(process) = Asked::preloaded(&["fn", "1"]) else { return };
+    let kept = FILES.join("now.pb.gz");
+    let words = ["--duration", "300ms", "--json", "--keep", kept.to_str().unwrap()];
+    let shown = process.profile(&words).success();
+    let shown: Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
+    assert_eq!(shown["functions"][0]["function"], "allocates", "{shown}");
+    assert!(shown["remarks"].to_string().contains("was running"), "{shown}");
+    assert_eq!(shown["pid"].to_string(), process.id());
+    tool().arg("report").arg(&kept).assert().success().stdout(contains("allocates"));
+    process.profile(&["--duration", "1ms"]).success().stdout(contains("asked, process "));
+    process.assert_unharmed();
+}
+
+/// Nothing is opened in the process, so that its rights do not matter, nor a filter.
+#[test]
+fn who_may_open_no_file_has_a_profile_all_the_same() {
+    let Some(process) = Asked::preloaded(&["k", "1"]) else { return };
+    process.profile(&["--duration", "50ms"]).success().stdout(contains("allocates"));
+    process.assert_unharmed();
+}
+
+#[test]
+fn a_profile_ends_when_the_tool_is_asked_to() {
+    let Some(process) = Asked::preloaded(&["f", "1"]) else { return };
+    let mut command = plain_tool();
+    command.args(["profile", "--rate", "1K", "--duration", "1h", "--pid", &process.id()]);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut errors = BufReader::new(running.stderr.take().unwrap());
+    errors.read_line(&mut line).unwrap();
+    assert!(line.contains("is profiled for 3600 seconds"), "{line}");
+    kill(Pid::from_raw(running.id() as i32), Signal::SIGTERM).unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("allocates"));
+    process.assert_unharmed();
+}
+
+#[test]
+fn who_is_watched_from_the_start_is_not_profiled_anew() {
+    let Some(library) = preloaded() else { return };
+    let file = FILES.join("from-the-start.pb.gz");
+    let environment =
+        [("LD_PRELOAD", library.as_str()), ("PRIMALLOC_PROFILE", file.to_str().unwrap())];
+    let process = Asked::started(ASKED.clone(), &[], &environment);
+    process.profile(&[]).code(125).stderr(contains("it is profiled since its start"));
+    process.assert_unharmed();
+}
+
+#[test]
+fn a_process_that_ends_takes_its_profile_with_it() {
+    let Some(process) = Asked::preloaded(&[]) else { return };
+    let mut command = plain_tool();
+    command.args(["profile", "--pid", &process.id()]).stderr(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let mut errors = BufReader::new(running.stderr.take().unwrap());
+    errors.read_line(&mut String::new()).unwrap();
+    drop(process);
+    let mut said = String::new();
+    errors.read_to_string(&mut said).unwrap();
+    assert!(said.contains("the process has ended, and its profile with it"), "{said}");
+    assert_eq!(running.wait().unwrap().code(), Some(125));
+}
+
+#[test]
+fn a_stopped_process_is_left_alone() {
+    let Some(process) = Asked::preloaded(&["f"]) else { return };
+    kill(process.pid(), Signal::SIGSTOP).unwrap();
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+    wait_until("the stop", || stat().contains(") T "));
+    process.trim().code(125).stderr(contains("the process is stopped, and does nothing before"));
+    assert!(stat().contains(") T "));
+    kill(process.pid(), Signal::SIGCONT).unwrap();
+    process.trim().success();
+    process.assert_unharmed();
+}
+
+#[test]
+fn one_tracer_at_a_time() {
+    let Some(process) = Asked::preloaded(&[]) else { return };
+    ptrace::seize(process.pid(), ptrace::Options::empty()).unwrap();
+    let who = format!("a debugger has this process already, process {}", gettid());
+    process.trim().code(125).stderr(contains(who));
+    process.assert_unharmed();
+}
+
+#[test]
+fn who_has_no_right_is_told() {
+    let Some(process) = Asked::preloaded(&[]) else { return };
+    let mut command = plain_tool();
+    command.args(["trim", &process.id()]);
+    if getuid().is_root() {
+        command.uid(65534).gid(65534);
+    } else {
+        command = plain_tool();
+        command.args(["trim", "1"]);
+    }
+    match command.output() {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("the kernel does not let you look into this process"), "{said}");
+            assert_eq!(output.status.code(), Some(125));
+        }
+        Err(error) => eprintln!("skipped: others may not start the tool here: {error}"),
+    }
+    process.assert_unharmed();
+}
+
+#[test]
+fn the_minimal_library_can_all_but_profile() {
+    let Some(library) = real_library() else { return };
+    let minimal = library.parent().unwrap().join("libprimalloc-minimal.so");
+    let environment = [("LD_PRELOAD", minimal.to_str().unwrap())];
+    let process = Asked::started(ASKED.clone(), &["f"], &environment);
+    process.trim().success().stdout(contains("less than before"));
+    process.set(&["soft_limit=1G"]).success();
+    process.profile(&[]).code(125).stderr(contains("the minimal library has no profiler"));
+    process.assert_unharmed();
+}
+
+#[test]
+fn of_what_is_linked_in_the_programs_file_tells() {
+    let Some(library) = real_library() else { return };
+    let archive = library.parent().unwrap().join("libprimalloc.a");
+    let archive = archive.to_str().unwrap();
+    let wanted = ["-Wl,--undefined=prim_malloc_trim", archive];
+    for (name, flags) in [("asked-static", "-static"), ("asked-pie", "-static-pie")] {
+        let program = asked(name, &["-fPIE", flags, wanted[0], wanted[1]]);
+        let process = Asked::started(program.clone(), &["p", "1"], &[]);
+        process.trim().success().stdout(contains("less than before"));
+        process.assert_unharmed();
+        assert!(Command::new("strip").arg(&program).status().unwrap().success());
+        let process = Asked::started(program, &[], &[]);
+        process.trim().code(125).stderr(contains("names of functions were stripped from it"));
+        process.assert_unharmed();
+    }
+}
+
+#[test]
+fn others_cannot_be_asked() {
+    let process = Asked::started(ASKED.clone(), &[], &[]);
+    process.trim().code(125).stderr(contains("the process does not run on primalloc"));
+    process.assert_unharmed();
+    let trim = |pid: &str| tool().args(["trim", pid]).assert().code(125);
+    trim("2147483647").stderr(contains("there is no such process"));
+    trim("0").stderr(contains("invalid value '0'"));
+    let both = ["profile", "--pid", "1", "--", "true"];
+    tool().args(both).assert().code(125).stderr(contains("cannot be used with"));
+}
