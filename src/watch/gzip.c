@@ -105,6 +105,7 @@ static void flush_block(struct gzip *gzip, bool is_last) {
     put_symbol(gzip, END_OF_BLOCK);
     if (is_last) {
         put_bits(gzip, 0, 7); /* the last byte is whole */
+        gzip->bit_count = 0;
     }
     output_file_write(gzip->file, gzip->packed, gzip->packed_used);
     gzip->packed_used = 0;
@@ -152,6 +153,7 @@ PRIM_COLD void gzip_write(struct gzip *gzip, const void *bytes, size_t size) {
 
 PRIM_COLD void gzip_close(struct gzip *gzip) {
     flush_block(gzip, true);
-    output_file_write(gzip->file, &gzip->crc, sizeof gzip->crc);
-    output_file_write(gzip->file, &gzip->length, sizeof gzip->length);
+    put_bits(gzip, gzip->crc, 32);
+    put_bits(gzip, gzip->length, 32);
+    output_file_write(gzip->file, gzip->packed, gzip->packed_used);
 }
