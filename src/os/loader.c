@@ -17,10 +17,11 @@ enum { RANGES_MAX = 8 };
 static struct range ranges[RANGES_MAX]; /* (const once constructors ran) */
 static unsigned range_count;            /* (const once constructors ran) */
 
-/* By name, because a program may have functions of the same names: ld-linux-x86-64.so.2, libc.so.6
- * or, in old systems, ld-2.28.so, libc-2.28.so and libpthread-2.28.so. */
+/* By name, because a program may have functions of the same names: ld-linux-x86-64.so.2 or
+ * ld64.so.1, libc.so.6 or, in old systems, ld-2.28.so, libc-2.28.so and libpthread-2.28.so. */
 static bool is_noted(const char *path) {
-    static const char prefixes[][12] = {"ld-", "libc.so", "libc-", "libpthread", "libprimallo"};
+    static const char prefixes[][12] = {"ld-",   "ld64.so",    "libc.so",
+                                        "libc-", "libpthread", "libprimallo"};
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {

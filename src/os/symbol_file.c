@@ -47,7 +47,7 @@ static size_t absolute_path(const char *name, char *path, size_t size) {
 bool symbol_file_is_loader(const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    return text_behind(name, "ld-") || text_behind(name, "ld.so");
+    return text_behind(name, "ld-") || text_behind(name, "ld.so") || text_behind(name, "ld64.so");
 }
 
 /* The program's file; the one that the loader was told to start, if the loader itself was. 0 if the

@@ -75,6 +75,15 @@ static void test_long_name_of_the_program(void **state) {
     assert_int_equal(status, 0);
 }
 
+static void test_names_of_loaders(void **state) {
+    (void)state;
+    assert_true(symbol_file_is_loader("/lib64/ld-linux-x86-64.so.2"));
+    assert_true(symbol_file_is_loader("/lib64/ld64.so.2"));
+    assert_true(symbol_file_is_loader("/usr/bin/ld.so"));
+    assert_false(symbol_file_is_loader("/usr/bin/ld"));
+    assert_false(symbol_file_is_loader("/lib/ld-2/libm.so"));
+}
+
 int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "ask") == 0) {
         return ask_for_program();
@@ -83,6 +92,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_path_of_the_program),
         cmocka_unit_test(test_long_name_of_the_program),
         cmocka_unit_test(test_paths_of_libraries),
+        cmocka_unit_test(test_names_of_loaders),
     };
     return cmocka_run_group_tests_name("symbol_file", tests, NULL, NULL);
 }

@@ -61,7 +61,10 @@ fn check_loader(program: &Program, image: &Image, library: &Path) -> Result<(), 
     let title = program.title();
     let Some(loader) = &image.loader else {
         // The loader itself, started by name, is a file without a loader that honours preloads.
-        let is_loader = image.soname.as_ref().is_some_and(|name| name.starts_with("ld-"));
+        let is_loader = image
+            .soname
+            .as_ref()
+            .is_some_and(|name| name.starts_with("ld-") || name.starts_with("ld64.so"));
         return match (is_loader, image.is_go) {
             (true, _) => Ok(()),
             (false, true) => Err(CannotStart::StaticGo { program: title }),
