@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "os/cgroup.h"
 #include "os/confined.h"
+#include "os/thread.h"
 #include "os/vdso.h"
 
 enum {
@@ -77,7 +78,7 @@ static unsigned processor_from_kernel(void) {
     unsigned processor = 0;
     int saved_errno = errno;
     getcpu_function *get =
-        (getcpu_function *)kernel_function(&known, "__vdso_getcpu", (void *)getcpu_by_call);
+        (getcpu_function *)kernel_function(&known, "getcpu", (void *)getcpu_by_call);
     if (get(&processor, NULL, NULL) != 0) {
         processor = 0;
     }
@@ -85,13 +86,7 @@ static unsigned processor_from_kernel(void) {
     return processor;
 }
 
-#if defined(__GLIBC__) && defined(__has_builtin)
-#if __has_builtin(__builtin_thread_pointer)
-#define HAS_THREAD_POINTER 1
-#endif
-#endif
-
-#ifdef HAS_THREAD_POINTER
+#ifdef __GLIBC__
 /* glibc 2.35 and later registers a restartable-sequences area for each thread and tells where it
  * lies; its second word is the processor number, kept up to date by the kernel. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -100,7 +95,7 @@ extern const unsigned int __rseq_size __attribute__((weak));
 unsigned machine_processor(void) {
     if (&__rseq_offset && &__rseq_size && __rseq_size) {
         const volatile uint32_t *area =
-            (const volatile uint32_t *)((char *)__builtin_thread_pointer() + __rseq_offset);
+            (const volatile uint32_t *)(thread_mark() + (uintptr_t)__rseq_offset);
         uint32_t processor = area[1];
         if ((int32_t)processor >= 0) {
             return processor;
@@ -120,12 +115,6 @@ static int clock_by_call(clockid_t clock, struct timespec *now) {
     return is_confined() ? -1 : (int)syscall(SYS_clock_gettime, clock, now);
 }
 
-#if defined(__aarch64__)
-#define CLOCK_NAME "__kernel_clock_gettime"
-#else
-#define CLOCK_NAME "__vdso_clock_gettime"
-#endif
-
 /* The coarse clocks never need a system call, the others may. Without the kernel's function a
  * confined process has none, and time stands still. */
 static struct timespec read_clock(clockid_t clock, clockid_t coarse) {
@@ -133,7 +122,7 @@ static struct timespec read_clock(clockid_t clock, clockid_t coarse) {
     struct timespec now = {0, 0};
     int saved_errno = errno;
     clock_function *read =
-        (clock_function *)kernel_function(&known, CLOCK_NAME, (void *)clock_by_call);
+        (clock_function *)kernel_function(&known, "clock_gettime", (void *)clock_by_call);
     read(is_confined() ? coarse : clock, &now);
     errno = saved_errno;
     return now;

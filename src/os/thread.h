@@ -16,7 +16,7 @@ void thread_name(const char *name);
 enum { THREAD_NAME_SIZE = 16 };
 void thread_name_get(char name[THREAD_NAME_SIZE]);
 
-/* What tells the calling thread from all others that run now. */
+/* What tells the calling thread from all others that run now: its thread pointer. */
 PRIM_INLINE uintptr_t thread_mark(void) {
 #if defined(__x86_64__)
     uintptr_t mark;
@@ -26,10 +26,26 @@ PRIM_INLINE uintptr_t thread_mark(void) {
     uintptr_t mark;
     __asm__("mrs %0, tpidr_el0" : "=r"(mark));
     return mark;
+#elif defined(__powerpc64__)
+    uintptr_t mark;
+    __asm__("mr %0, 13" : "=r"(mark));
+    return mark;
 #else
     return (uintptr_t)__builtin_thread_pointer();
 #endif
 }
+
+/* Where libc keeps the address of a thread's table of thread-local blocks: so many words from its
+ * thread pointer. */
+#if defined(__x86_64__) || defined(__s390x__)
+enum { THREAD_TABLE = 1 };
+#elif defined(__aarch64__)
+enum { THREAD_TABLE = 0 };
+#elif defined(__powerpc64__)
+enum { THREAD_TABLE = -0x7000 / 8 - 1 };
+#else
+enum { THREAD_TABLE = -2 };
+#endif
 
 /* The calling thread's number, and whether a thread of this process has such a one. */
 int thread_number(void);

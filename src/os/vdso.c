@@ -6,11 +6,13 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/text.h"
+
 struct vdso {
     uintptr_t bias; /* what is added to its addresses */
     const ElfW(Sym) * symbols;
     const char *names;
-    const uint32_t *hash;     /* System V's table, or NULL */
+    const Elf_Symndx *hash;   /* System V's table, or NULL; of words of 64 bits on s390x */
     const uint32_t *gnu_hash; /* GNU's table, or NULL */
 };
 
@@ -73,15 +75,21 @@ static uint32_t count_by_gnu_hash(const uint32_t *table) {
     return last + 1;
 }
 
+static bool is_named(const char *symbol, const char *name) {
+    const char *rest = text_behind(symbol, "__vdso_");
+    rest = rest ? rest : text_behind(symbol, "__kernel_");
+    return rest && strcmp(rest, name) == 0;
+}
+
 void *vdso_function(const char *name) {
     struct vdso vdso = {0};
     if (!find_vdso(&vdso)) {
         return NULL;
     }
-    uint32_t count = vdso.hash ? vdso.hash[1] : count_by_gnu_hash(vdso.gnu_hash);
+    uint32_t count = vdso.hash ? (uint32_t)vdso.hash[1] : count_by_gnu_hash(vdso.gnu_hash);
     for (uint32_t i = 0; i < count; i++) {
         const ElfW(Sym) *symbol = &vdso.symbols[i];
-        if (symbol->st_shndx != SHN_UNDEF && strcmp(vdso.names + symbol->st_name, name) == 0) {
+        if (symbol->st_shndx != SHN_UNDEF && is_named(vdso.names + symbol->st_name, name)) {
             return (void *)(vdso.bias + symbol->st_value);
         }
     }

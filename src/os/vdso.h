@@ -5,7 +5,8 @@
 
 #include "base/compiler.h"
 
-/* The function of this name, or NULL. */
+/* The function of this name behind the __vdso_ or __kernel_ that the processor's kernel puts before
+ * all of them, or NULL. */
 void *vdso_function(const char *name);
 
 #endif
