@@ -33,7 +33,7 @@ static void child(void) {
 }
 
 void fork_register(void) {
-    static _Atomic bool is_registered; /* (atomic: hint) */
+    static _Atomic uint32_t is_registered; /* (atomic: hint) */
     if (!exchange_both(&is_registered, true)) {
         heap_ensure();
         pthread_atfork(prepare, parent, child);

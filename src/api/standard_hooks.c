@@ -161,7 +161,7 @@ void __malloc_hooks_are_used(void);
 
 /* Called by what includes primalloc-hooks.h. */
 PRIM_EXPORT void __malloc_hooks_are_used(void) {
-    static _Atomic bool is_initialised; /* (atomic: hint) */
+    static _Atomic uint32_t is_initialised; /* (atomic: hint) */
     void (*initialise)(void) = __malloc_initialize_hook;
     watcher_register(&hooks);
     if (initialise && !exchange_acquire(&is_initialised, true)) {

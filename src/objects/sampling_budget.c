@@ -11,7 +11,7 @@ enum {
 };
 
 static bool take(struct sampling_budget *budget) {
-    bool is_free = false;
+    uint32_t is_free = false;
     return compare_exchange_acquire(&budget->is_taken, &is_free, true); /* order pair: budget */
 }
 
