@@ -54,6 +54,8 @@
  * two accesses with an address inside the instruction are shorter. */
 #define PRIM_FORGET(variable) __asm__("" : "+r"(variable))
 
+#define PRIM_IS_BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+
 /* Puts a variable where a function's result goes; the compiler else moves it there at last. */
 #if defined(__x86_64__)
 #define PRIM_IN_RESULT(variable) __asm__("" : "+a"(variable))
@@ -61,11 +63,19 @@
 #define PRIM_IN_RESULT(variable) PRIM_FORGET(variable)
 #endif
 
-/* Names the address of a variable of our own to the assembler. */
+/* Names the address of a variable of our own to the assembler, which s390x's compiler does of those
+ * only that it knows to be at an even place; and what stands before the number of an operand that
+ * is written as nothing but the constant that it is. */
 #if defined(__aarch64__)
 #define PRIM_ADDRESS_OF(variable) "S"(variable)
 #else
 #define PRIM_ADDRESS_OF(variable) "i"(variable)
+#endif
+#define PRIM_EVEN __attribute__((aligned(2)))
+#if defined(__x86_64__) || defined(__aarch64__)
+#define PRIM_BARE "%c"
+#else
+#define PRIM_BARE "%"
 #endif
 
 /* Whether a word of memory is 0 or less; GCC would fetch it first, in an instruction of its own. */
@@ -79,7 +89,8 @@ PRIM_INLINE bool compiler_is_spent(const int32_t *word) {
 #endif
 }
 
-/* User addresses have at most this many bits: x86-64 gives 47, aarch64 48 (39 on small kernels). */
+/* The kernel gives addresses of at most this many bits to who asks for none beyond: x86-64, ppc64le
+ * and loongarch64 47, aarch64 48 (39 on small kernels), riscv64 38 or 47, s390x 42. */
 #if defined(__aarch64__)
 #define PRIM_ADDRESS_BITS 48
 #else
@@ -91,6 +102,15 @@ PRIM_INLINE bool compiler_is_spent(const int32_t *word) {
 #if defined(__x86_64__)
 #define PRIM_FIRST_GLIBC "GLIBC_2.2.5"
 #define PRIM_ATFORK_GLIBC "GLIBC_2.3.2"
+#elif defined(__s390x__)
+#define PRIM_FIRST_GLIBC "GLIBC_2.2"
+#define PRIM_ATFORK_GLIBC "GLIBC_2.3.2"
+#elif defined(__riscv)
+#define PRIM_FIRST_GLIBC "GLIBC_2.27"
+#define PRIM_ATFORK_GLIBC PRIM_FIRST_GLIBC
+#elif defined(__loongarch__)
+#define PRIM_FIRST_GLIBC "GLIBC_2.36"
+#define PRIM_ATFORK_GLIBC PRIM_FIRST_GLIBC
 #else
 #define PRIM_FIRST_GLIBC "GLIBC_2.17"
 #define PRIM_ATFORK_GLIBC PRIM_FIRST_GLIBC

@@ -41,7 +41,7 @@ enum option_index {
 };
 
 extern PRIM_HIDDEN const struct option_row option_rows[OPTION_COUNT];
-extern PRIM_HIDDEN const struct option_texts option_texts; /* all of them in one piece */
+extern PRIM_HIDDEN PRIM_EVEN const struct option_texts option_texts; /* all of them in one piece */
 
 /* Where an option's value came from; a later one of these overrides an earlier one, but the last
  * two are equal: there the later call wins. */
@@ -55,7 +55,8 @@ enum option_source {
     SOURCE_PROGRAM,
 };
 
-extern PRIM_HIDDEN _Atomic uint8_t option_sources[OPTION_COUNT]; /* (atomic: hint) of each value */
+extern PRIM_HIDDEN PRIM_EVEN _Atomic uint8_t
+    option_sources[OPTION_COUNT]; /* (atomic: hint) of each value */
 
 const char *option_name(const struct option_row *row);
 const char *option_unit(const struct option_row *row);

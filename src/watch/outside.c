@@ -26,49 +26,60 @@ _Static_assert(offsetof(struct span_chunk, number) == offsetof(struct span_chunk
 _Static_assert(offsetof(struct metadata_block, before) == 0, "and this link first");
 _Static_assert(offsetof(struct thread_cache, head) == 0, "and the lists of bins");
 
-#define PLACE(structure, member) "i"(offsetof(struct structure, member))
+#define NOTE(text, ...)                                                                     \
+    __asm__ volatile(".pushsection .note.primalloc,\"a\",%%note\n\t" text "\n\t.popsection" \
+                     :                                                                      \
+                     : __VA_ARGS__)
+#define NOTE_ADDRESS(variable) NOTE(".long " PRIM_BARE "0 - .", PRIM_ADDRESS_OF(variable))
+#define NOTE_WORD(number) NOTE(".long " PRIM_BARE "0", "i"(number))
+#define NOTE_HALF(number) NOTE(".short " PRIM_BARE "0", "i"(number))
 
 /* Never called: a function is where the assembler can be told of what the compiler knows. */
 static __attribute__((used)) PRIM_COLD void write_note(void) {
-    __asm__ volatile(".pushsection .note.primalloc,\"a\",%%note\n\t"
-                     ".balign 4\n\t"
-                     ".long 2f - 1f, 4f - 3f, 1\n"
-                     "1:\t.asciz \"primalloc\"\n"
-                     "2:\t.balign 4\n"
-                     "3:\t.long %c0 - ., %c1 - ., %c2 - ., %c3 - ., %c4 - ., %c5\n\t"
-                     ".short %c6, %c7, %c8, %c9, %c10, %c11, %c12, %c13\n\t"
-                     ".popsection"
-                     :
-                     : PRIM_ADDRESS_OF(&span_newest_chunk), PRIM_ADDRESS_OF(size_classes),
-                       PRIM_ADDRESS_OF(slab_shards), PRIM_ADDRESS_OF(&thread_cache_active),
-                       PRIM_ADDRESS_OF(&metadata_newest), PLACE(span_chunk, next), "i"(SLICE_SHIFT),
-                       "i"(CHUNK_SHIFT), "i"(sizeof(union span_slot)), PLACE(span, slice_count),
-                       PLACE(span, used_count), PLACE(span, state), PLACE(span, object_class),
-                       PLACE(span, bucket));
-    __asm__ volatile(".pushsection .note.primalloc\n\t"
-                     ".short %c0, %c1, %c2, %c3, %c4\n\t"
-                     ".popsection"
-                     :
-                     : "i"(CLASS_COUNT), "i"(SHARD_MAX), PLACE(shard, rests),
-                       "i"(sizeof(struct slab_set_rest)), PLACE(slab_set_rest, listed_count));
-    __asm__ volatile(
-        ".pushsection .note.primalloc\n\t"
-        ".short %c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7, %c8, %c9\n\t"
-        ".short %c10, %c11, %c12, %c13, %c14\n"
-        ".popsection"
-        :
-        : PLACE(thread_cache, next), PLACE(thread_cache, room), PLACE(thread_cache, in_use),
-          PLACE(thread_cache, bins), PLACE(thread_cache, rest), "i"(sizeof(struct bin)),
-          PLACE(bin, capacity), PLACE(bin, spare_count), "i"(SMALL_CLASS_LAST), "i"(FEW_BLOCKS),
-          "i"(METADATA_BLOCK_SIZE >> 10), PLACE(thread_cache, sampler),
-          PLACE(thread_sampler, counted), "i"(sizeof(struct counted)), PLACE(counted, given));
-    __asm__ volatile(".pushsection .note.primalloc\n\t"
-                     ".short %c0, %c1\n\t"
-                     ".balign 4\n\t"
-                     ".long %c2 - ., %c3 - ., %c4 - ., %c5 - .\n"
-                     "4:\t.popsection"
-                     :
-                     : "i"(OPTION_COUNT), "i"(sizeof(struct option_row)),
-                       PRIM_ADDRESS_OF(option_rows), PRIM_ADDRESS_OF(&option_texts),
-                       PRIM_ADDRESS_OF(&options), PRIM_ADDRESS_OF(option_sources));
+    NOTE(".balign 4\n\t.long 2f - 1f, 4f - 3f, 1\n"
+         "1:\t.asciz \"primalloc\"\n"
+         "2:\t.balign 4\n"
+         "3:");
+    NOTE_ADDRESS(&span_newest_chunk);
+    NOTE_ADDRESS(size_classes);
+    NOTE_ADDRESS(slab_shards);
+    NOTE_ADDRESS(&thread_cache_active);
+    NOTE_ADDRESS(&metadata_newest);
+    NOTE_WORD(offsetof(struct span_chunk, next));
+    NOTE_HALF(SLICE_SHIFT);
+    NOTE_HALF(CHUNK_SHIFT);
+    NOTE_HALF(sizeof(union span_slot));
+    NOTE_HALF(offsetof(struct span, slice_count));
+    NOTE_HALF(offsetof(struct span, used_count));
+    NOTE_HALF(offsetof(struct span, state));
+    NOTE_HALF(offsetof(struct span, object_class));
+    NOTE_HALF(offsetof(struct span, bucket));
+    NOTE_HALF(CLASS_COUNT);
+    NOTE_HALF(SHARD_MAX);
+    NOTE_HALF(offsetof(struct shard, rests));
+    NOTE_HALF(sizeof(struct slab_set_rest));
+    NOTE_HALF(offsetof(struct slab_set_rest, listed_count));
+    NOTE_HALF(offsetof(struct thread_cache, next));
+    NOTE_HALF(offsetof(struct thread_cache, room));
+    NOTE_HALF(offsetof(struct thread_cache, in_use));
+    NOTE_HALF(offsetof(struct thread_cache, bins));
+    NOTE_HALF(offsetof(struct thread_cache, rest));
+    NOTE_HALF(sizeof(struct bin));
+    NOTE_HALF(offsetof(struct bin, capacity));
+    NOTE_HALF(offsetof(struct bin, spare_count));
+    NOTE_HALF(SMALL_CLASS_LAST);
+    NOTE_HALF(FEW_BLOCKS);
+    NOTE_HALF(METADATA_BLOCK_SIZE >> 10);
+    NOTE_HALF(offsetof(struct thread_cache, sampler));
+    NOTE_HALF(offsetof(struct thread_sampler, counted));
+    NOTE_HALF(sizeof(struct counted));
+    NOTE_HALF(offsetof(struct counted, given));
+    NOTE_HALF(OPTION_COUNT);
+    NOTE_HALF(sizeof(struct option_row));
+    NOTE(".balign 4");
+    NOTE_ADDRESS(option_rows);
+    NOTE_ADDRESS(&option_texts);
+    NOTE_ADDRESS(&options);
+    NOTE_ADDRESS(option_sources);
+    NOTE("4:");
 }
