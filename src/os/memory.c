@@ -63,12 +63,20 @@ bool memory_is_limited(size_t size) {
 
 struct memory_counts memory_counts;
 
-static void *map_uncounted(void *address, size_t size, int protection, int flags) {
+static void *map_any(void *address, size_t size, int protection, int flags, int file) {
     int saved_errno = errno;
-    long result = syscall(SYS_mmap, address, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags,
-                          -1, (off_t)0);
+#if defined(__s390x__) /* which has room for five arguments in registers */
+    long words[] = {(long)address, (long)size, protection, MAP_PRIVATE | flags, file, 0};
+    long result = syscall(SYS_mmap, words);
+#else
+    long result = syscall(SYS_mmap, address, size, protection, MAP_PRIVATE | flags, file, (off_t)0);
+#endif
     errno = saved_errno;
     return result == -1 ? NULL : (void *)result;
+}
+
+static void *map_uncounted(void *address, size_t size, int protection, int flags) {
+    return map_any(address, size, protection, MAP_ANONYMOUS | flags, -1);
 }
 
 static void *map(void *address, size_t size, int protection, int flags) {
@@ -234,6 +242,10 @@ void memory_name(void *address, size_t size, const char *name) {
         }
         errno = saved_errno;
     }
+}
+
+const void *memory_map_file(int file, size_t size) {
+    return map_any(NULL, size, PROT_READ, 0, file);
 }
 
 void *memory_map_pool(size_t size) {

@@ -85,6 +85,9 @@ bool memory_dump(void *address, size_t size, bool wanted);
  * must be static. */
 void memory_name(void *address, size_t size, const char *name);
 
+/* A file from its beginning, to be read, or NULL. Not counted. */
+const void *memory_map_file(int file, size_t size);
+
 /* Fresh zero pages of the system's pool of huge pages, or NULL; size is whole 2 MiB. */
 void *memory_map_pool(size_t size);
 

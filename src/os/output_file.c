@@ -98,8 +98,8 @@ bool output_file_close(struct output_file *file) {
     int saved_errno = errno;
     bool is_done = syscall(SYS_close, file->descriptor) == 0 && !file->has_failed;
     if (file->temporary[0]) {
-        is_done =
-            is_done && syscall(SYS_renameat, AT_FDCWD, file->temporary, AT_FDCWD, file->path) == 0;
+        is_done = is_done &&
+                  syscall(SYS_renameat2, AT_FDCWD, file->temporary, AT_FDCWD, file->path, 0) == 0;
         if (!is_done) {
             syscall(SYS_unlinkat, AT_FDCWD, file->temporary, 0);
         }

@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/print.h"
 #include "base/text.h"
+#include "os/memory.h"
 #include "os/process.h"
 
 enum { PATH_SIZE = 1024 };
@@ -80,8 +81,7 @@ static bool open_image(const char *path, struct image *image) {
     *image = (struct image){0};
     if (file >= 0 && fstat(file, &status) == 0 && status.st_size > (off_t)sizeof(ElfW(Ehdr))) {
         image->size = (size_t)status.st_size;
-        long bytes = syscall(SYS_mmap, NULL, image->size, PROT_READ, MAP_PRIVATE, file, (off_t)0);
-        image->bytes = bytes == -1 ? NULL : (const uint8_t *)bytes;
+        image->bytes = memory_map_file(file, image->size);
     }
     if (file >= 0) {
         syscall(SYS_close, file);
