@@ -1,4 +1,4 @@
-/* registers.h - what the processor holds where a walk of the stack begins.
+/* registers.h - what the processor's registers are to a walk of the stack and to a debugger.
  *
  * Unwinding needs the stack pointer, the frame pointer, one more register that some code of the
  * loader keeps its frame in, and the address that a function returns to. */
@@ -8,10 +8,10 @@
 #include "base/compiler.h"
 
 enum unwind_register {
-    UNWIND_STACK,  /* rsp, sp */
-    UNWIND_FRAME,  /* rbp, x29 */
-    UNWIND_BASE,   /* rbx, x19 */
-    UNWIND_RETURN, /* the column of the return address: rip, x30 */
+    UNWIND_STACK,
+    UNWIND_FRAME,
+    UNWIND_BASE,
+    UNWIND_RETURN, /* the column of the return address */
     UNWIND_REGISTER_COUNT,
 };
 
@@ -20,50 +20,75 @@ struct registers {
     uintptr_t values[UNWIND_REGISTER_COUNT];
 };
 
+/* Of each processor: its registers' numbers in unwind tables (DWARF_), and their places among the
+ * words that a debugger is given (WORD_); how far above the stack pointer before the call the
+ * canonical frame address is; and where, from the frame pointer on, code without tables keeps its
+ * caller's frame pointer and the return address, if it does (RECORD_). */
+#define STORE_REGISTERS(registers, here, store, pc_, stack, frame, base, back, ...)     \
+    __asm__ volatile(here "\n\t" store pc_ ", %0\n\t" store back ", %4\n\t" store stack \
+                          ", %1\n\t" store frame ", %2\n\t" store base ", %3"           \
+                     : "=m"((registers)->pc), "=m"((registers)->values[UNWIND_STACK]),  \
+                       "=m"((registers)->values[UNWIND_FRAME]),                         \
+                       "=m"((registers)->values[UNWIND_BASE]),                          \
+                       "=m"((registers)->values[UNWIND_RETURN])                         \
+                     :                                                                  \
+                     : __VA_ARGS__)
+#if defined(__x86_64__)
+enum { DWARF_STACK = 7, DWARF_FRAME = 6, DWARF_BASE = 3, DWARF_RETURN = 16 };
+enum { CFA_DISTANCE = 0, RECORD_IS_KNOWN = true, RECORD_DISTANCE = 0 };
+enum { WORD_STACK = 19, WORD_THREAD = 21 };
+#define REGISTERS_HERE(registers)                                                               \
+    STORE_REGISTERS(registers, "leaq 0f(%%rip), %%rax\n0:", "movq ", "%%rax", "%%rsp", "%%rbp", \
+                    "%%rbx", "%%rax", "rax")
+#elif defined(__aarch64__)
+enum { DWARF_STACK = 31, DWARF_FRAME = 29, DWARF_BASE = 19, DWARF_RETURN = 30 };
+enum { CFA_DISTANCE = 0, RECORD_IS_KNOWN = true, RECORD_DISTANCE = 0 };
+enum { WORD_STACK = 31, WORD_THREAD = 0 /* is asked for by itself */ };
+#define REGISTERS_HERE(registers)                                                                \
+    STORE_REGISTERS(registers, "adr x9, 0f\n0:\tmov x10, sp", "str ", "x9", "x10", "x29", "x19", \
+                    "x30", "x9", "x10")
+#elif defined(__riscv)
+enum { DWARF_STACK = 2, DWARF_FRAME = 8, DWARF_BASE = 9, DWARF_RETURN = 1 };
+enum { CFA_DISTANCE = 0, RECORD_IS_KNOWN = true, RECORD_DISTANCE = -16 };
+enum { WORD_STACK = 2, WORD_THREAD = 4 };
+#define REGISTERS_HERE(registers) \
+    STORE_REGISTERS(registers, "lla t0, 0f\n0:", "sd ", "t0", "sp", "s0", "s1", "ra", "t0")
+#elif defined(__powerpc64__)
+enum { DWARF_STACK = 1, DWARF_FRAME = 31, DWARF_BASE = 30, DWARF_RETURN = 65 };
+enum { CFA_DISTANCE = 0, RECORD_IS_KNOWN = false, RECORD_DISTANCE = 0 };
+enum { WORD_STACK = 1, WORD_THREAD = 13 };
+#define REGISTERS_HERE(registers)                                                               \
+    STORE_REGISTERS(registers, "bcl 20, 31, 0f\n0:\tmflr 9", "std ", "9", "1", "31", "30", "9", \
+                    "r9", "lr")
+#elif defined(__s390x__)
+enum { DWARF_STACK = 15, DWARF_FRAME = 11, DWARF_BASE = 12, DWARF_RETURN = 14 };
+enum { CFA_DISTANCE = 160, RECORD_IS_KNOWN = false, RECORD_DISTANCE = 0 };
+enum { WORD_STACK = 17, WORD_THREAD = 18 };
+#define REGISTERS_HERE(registers)                                                              \
+    STORE_REGISTERS(registers, "larl %%r1, 0f\n0:", "stg ", "%%r1", "%%r15", "%%r11", "%%r12", \
+                    "%%r14", "r1")
+#else
+enum { DWARF_STACK = -1, DWARF_FRAME = -1, DWARF_BASE = -1, DWARF_RETURN = -1 };
+enum { CFA_DISTANCE = 0, RECORD_IS_KNOWN = false, RECORD_DISTANCE = 0 };
+enum { WORD_STACK = -1, WORD_THREAD = -1 };
+#endif
+
 /* Of the place where this is written: all at one instruction, so that the tables' line for that
  * instruction applies to them. */
-#if defined(__x86_64__)
-#define UNWIND_IS_KNOWN 1
-#define REGISTERS_HERE(registers)                                                      \
-    __asm__ volatile("leaq 0f(%%rip), %%rax\n0:\tmovq %%rax, %0\n\tmovq %%rax, %4\n\t" \
-                     "movq %%rsp, %1\n\tmovq %%rbp, %2\n\tmovq %%rbx, %3"              \
-                     : "=m"((registers)->pc), "=m"((registers)->values[UNWIND_STACK]), \
-                       "=m"((registers)->values[UNWIND_FRAME]),                        \
-                       "=m"((registers)->values[UNWIND_BASE]),                         \
-                       "=m"((registers)->values[UNWIND_RETURN])                        \
-                     :                                                                 \
-                     : "rax")
-#elif defined(__aarch64__)
-#define UNWIND_IS_KNOWN 1
-#define REGISTERS_HERE(registers)                                                      \
-    __asm__ volatile("adr x9, 0f\n0:\tstr x9, %0\n\tmov x9, sp\n\tstr x9, %1\n\t"      \
-                     "str x29, %2\n\tstr x19, %3\n\tstr x30, %4"                       \
-                     : "=m"((registers)->pc), "=m"((registers)->values[UNWIND_STACK]), \
-                       "=m"((registers)->values[UNWIND_FRAME]),                        \
-                       "=m"((registers)->values[UNWIND_BASE]),                         \
-                       "=m"((registers)->values[UNWIND_RETURN])                        \
-                     :                                                                 \
-                     : "x9")
+#ifdef REGISTERS_HERE
+enum { REGISTERS_ARE_KNOWN = true };
 #else
-#define UNWIND_IS_KNOWN 0
+enum { REGISTERS_ARE_KNOWN = false };
 #define REGISTERS_HERE(registers) ((registers)->pc = 0)
 #endif
 
 /* The register of a DWARF number, or UNWIND_REGISTER_COUNT for one that we do not follow. */
 PRIM_INLINE unsigned register_of_dwarf(uint64_t number) {
-#if defined(__aarch64__)
-    return number == 31   ? UNWIND_STACK
-           : number == 29 ? UNWIND_FRAME
-           : number == 19 ? UNWIND_BASE
-           : number == 30 ? UNWIND_RETURN
-                          : UNWIND_REGISTER_COUNT;
-#else
-    return number == 7    ? UNWIND_STACK
-           : number == 6  ? UNWIND_FRAME
-           : number == 3  ? UNWIND_BASE
-           : number == 16 ? UNWIND_RETURN
-                          : UNWIND_REGISTER_COUNT;
-#endif
+    return number == DWARF_STACK    ? UNWIND_STACK
+           : number == DWARF_FRAME  ? UNWIND_FRAME
+           : number == DWARF_BASE   ? UNWIND_BASE
+           : number == DWARF_RETURN ? UNWIND_RETURN
+                                    : UNWIND_REGISTER_COUNT;
 }
 
 /* A return address without what pointer authentication puts into its upper bits. */

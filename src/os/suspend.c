@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "os/memory.h"
+#include "os/registers.h"
 #include "os/thread.h"
 
 #ifndef PR_SET_PTRACER
@@ -29,12 +30,6 @@ enum {
     EVENT_STOP = 128, /* of PTRACE_INTERRUPT, in the status's third byte */
     PATIENCE_MS = 50,
     LOOKS_MAX = 20, /* of a millisecond each */
-#if defined(__aarch64__)
-    REGISTER_STACK = 31,
-#else
-    REGISTER_STACK = 19,
-    REGISTER_THREAD = 21,
-#endif
 };
 
 static void read_registers(struct suspended_thread *thread) {
@@ -42,12 +37,12 @@ static void read_registers(struct suspended_thread *thread) {
     if (syscall(SYS_ptrace, PTRACE_GETREGSET, thread->id, NT_PRSTATUS, &vector) != 0) {
         return;
     }
-    thread->stack_pointer = thread->registers[REGISTER_STACK];
+    thread->stack_pointer = thread->registers[WORD_STACK];
 #if defined(__aarch64__)
     struct iovec pointer = {&thread->thread_pointer, sizeof thread->thread_pointer};
     syscall(SYS_ptrace, PTRACE_GETREGSET, thread->id, 0x401 /* NT_ARM_TLS */, &pointer);
 #else
-    thread->thread_pointer = thread->registers[REGISTER_THREAD];
+    thread->thread_pointer = thread->registers[WORD_THREAD];
 #endif
 }
 
@@ -171,7 +166,7 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
     if (syscall(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0) {
         suspension->ended = suspension->process; /* its main thread, which stays in the list */
     }
-    suspension->threads = memory_map(ROOM);
+    suspension->threads = REGISTERS_ARE_KNOWN ? memory_map(ROOM) : NULL;
     if (suspension->threads) {
         suspension->helper = clone(help, (char *)suspension->threads + ROOM,
                                    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, suspension);

@@ -129,7 +129,7 @@ static void follow_outside_heap(struct leak_graph *graph, uintptr_t start, uintp
 
 /* The table of the modules' thread-local blocks that were allocated for themselves. */
 static void follow_slots(struct leak_graph *graph, uintptr_t thread_pointer) {
-    uintptr_t *slots = ((uintptr_t **)thread_pointer)[1];
+    uintptr_t *slots = ((uintptr_t **)thread_pointer)[THREAD_TABLE];
     if (slots && readable_page((uintptr_t)(slots - 2)) && slots[-2] < SLOTS_MAX) {
         follow(graph, (uintptr_t)slots, (uintptr_t)(slots + 2 * (slots[-2] + 1)));
     }

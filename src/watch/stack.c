@@ -146,7 +146,7 @@ static uint64_t pack(const struct unwind_rule *rule) {
 static bool arrive(struct walk *walk, uintptr_t return_address, uintptr_t cfa) {
     struct registers *registers = &walk->registers;
     registers->pc = address_without_signature(return_address);
-    registers->values[UNWIND_STACK] = cfa;
+    registers->values[UNWIND_STACK] = cfa - CFA_DISTANCE;
     registers->values[UNWIND_RETURN] = registers->pc;
     walk->is_at_call = true;
     return (registers->pc - PAGE_LEAST) >> PRIM_ADDRESS_BITS == 0;
@@ -154,12 +154,12 @@ static bool arrive(struct walk *walk, uintptr_t return_address, uintptr_t cfa) {
 
 static PRIM_COLD bool step_by_pointer(struct walk *walk) {
     uintptr_t *values = walk->registers.values;
-    uintptr_t frame = values[UNWIND_FRAME];
+    uintptr_t record = values[UNWIND_FRAME] + (uintptr_t)RECORD_DISTANCE;
     uintptr_t return_address;
-    return frame - values[UNWIND_STACK] < FRAME_SIZE_MAX &&
-           read_word(walk, frame + WORD, &return_address) &&
-           read_word(walk, frame, &values[UNWIND_FRAME]) &&
-           arrive(walk, return_address, frame + WORD + WORD);
+    return RECORD_IS_KNOWN && record - values[UNWIND_STACK] < FRAME_SIZE_MAX &&
+           read_word(walk, record + WORD, &return_address) &&
+           read_word(walk, record, &values[UNWIND_FRAME]) &&
+           arrive(walk, return_address, record + WORD + WORD);
 }
 
 /* The field that ends so many bits below the word's upper end, times WORD. */
@@ -322,7 +322,7 @@ static PRIM_COLD unsigned learn_route(const struct registers *start) {
     bool goes_on = leave_frame(&walk) && walk.module && module_at(walk.module)->path[0];
     unsigned ours = goes_on ? walk.module : 0;
     while (goes_on && route.count < ROUTE_MAX && walk.module == ours && is_by_stack(walk.rule)) {
-        uintptr_t cfa = walk.registers.values[UNWIND_STACK];
+        uintptr_t cfa = walk.registers.values[UNWIND_STACK] + CFA_DISTANCE;
         for (unsigned i = UNWIND_FRAME; i < UNWIND_REGISTER_COUNT; i++) {
             uintptr_t place = place_of(walk.rule, i);
             route.places[i] = place ? (uint32_t)(cfa + place - origin) : route.places[i];
@@ -367,7 +367,7 @@ static unsigned leave_by_route(struct walk *walk) {
 PRIM_NOINLINE unsigned stack_capture(uint64_t *frames, unsigned max, const void *caller) {
     struct registers start;
     unsigned count = 0;
-    if (!UNWIND_IS_KNOWN) {
+    if (!REGISTERS_ARE_KNOWN) {
         return 0;
     }
     REGISTERS_HERE(&start);

@@ -21,7 +21,7 @@ PRIM_INLINE uint64_t table_fixed(struct table_reader *in, unsigned size) {
         in->next = in->end;
         return 0;
     }
-    memcpy(&value, in->next, size); /* little-endian machines only */
+    memcpy((char *)&value + (PRIM_IS_BIG_ENDIAN ? sizeof value - size : 0), in->next, size);
     in->next += size;
     return value;
 }
