@@ -31,6 +31,8 @@ void *__cxa_allocate_exception(size_t size) __attribute__((weak));
 void __cxa_throw(void *object, void *type, void (*destroy)(void *)) __attribute__((weak));
 extern char _ZTISt9bad_alloc[] __attribute__((weak));  /* its type */
 extern void *_ZTVSt9bad_alloc[] __attribute__((weak)); /* its functions, behind two words */
+/* GCC for ppc64le keeps to itself that a variable is weak of which it knows no more than where. */
+__asm__(".weak _ZTISt9bad_alloc, _ZTVSt9bad_alloc");
 
 static PRIM_COLD void *symbol(void *handle, const char *name) {
     return &dlsym ? dlsym(handle, name) : NULL;
