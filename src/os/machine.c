@@ -133,6 +133,13 @@ uint64_t machine_clock_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+#if !defined(__x86_64__) && !defined(__aarch64__)
+uint64_t machine_ticks_by_clock(void) {
+    struct timespec now = read_clock(CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+#endif
+
 static PRIM_NOINLINE uint64_t clock_us(clockid_t clock) {
     struct timespec now = read_clock(clock, CLOCK_MONOTONIC_COARSE);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;

@@ -21,7 +21,10 @@ uint64_t machine_clock_ms(void);
 uint64_t machine_clock_us(void);
 uint64_t machine_time_ns(void);
 
-/* A counter that runs at a constant rate, which is not exactly known, and costs no system call. */
+/* A counter that runs at a constant rate, which is not exactly known, and costs no system call;
+ * nanoseconds where the processor tells no rate, or none that programs can read. */
+uint64_t machine_ticks_by_clock(void);
+
 PRIM_INLINE uint64_t machine_ticks(void) {
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
@@ -30,7 +33,7 @@ PRIM_INLINE uint64_t machine_ticks(void) {
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
     return ticks;
 #else
-    return machine_clock_us();
+    return machine_ticks_by_clock();
 #endif
 }
 
@@ -43,7 +46,7 @@ PRIM_INLINE uint64_t machine_ticks_a_ms(void) {
     __asm__("mrs %0, cntfrq_el0" : "=r"(frequency));
     return frequency / 1000;
 #else
-    return 1000;
+    return 1000000;
 #endif
 }
 

@@ -75,11 +75,7 @@ bool is_reference_allocator(void) {
 }
 
 bool is_emulated(void) {
-#if defined(__aarch64__)
     return getenv("PRIM_TEST_EMULATED") != NULL;
-#else
-    return false;
-#endif
 }
 
 size_t scaled(size_t count) {

@@ -41,6 +41,10 @@ long syscall(long number, ...) {
     case SYS_madvise:
         return give_back(address, size, argument);
     case SYS_mmap:
+#if defined(__s390x__) /* the arguments are in memory */
+        return (long)mmap(((void **)address)[0], ((size_t *)address)[1], (int)((long *)address)[2],
+                          (int)((long *)address)[3], -1, 0);
+#endif
         return (long)mmap(address, size, argument, flags, -1, 0);
     case SYS_mprotect:
         return mprotect(address, size, argument);
