@@ -94,12 +94,19 @@ void output_file_write(struct output_file *file, const void *bytes, size_t size)
     errno = saved_errno;
 }
 
+static bool rename_file(const char *from, const char *to) {
+#if defined(SYS_renameat)
+    return syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to) == 0;
+#else /* riscv64 */
+    return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) == 0;
+#endif
+}
+
 bool output_file_close(struct output_file *file) {
     int saved_errno = errno;
     bool is_done = syscall(SYS_close, file->descriptor) == 0 && !file->has_failed;
     if (file->temporary[0]) {
-        is_done = is_done &&
-                  syscall(SYS_renameat2, AT_FDCWD, file->temporary, AT_FDCWD, file->path, 0) == 0;
+        is_done = is_done && rename_file(file->temporary, file->path);
         if (!is_done) {
             syscall(SYS_unlinkat, AT_FDCWD, file->temporary, 0);
         }

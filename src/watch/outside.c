@@ -26,13 +26,12 @@ _Static_assert(offsetof(struct span_chunk, number) == offsetof(struct span_chunk
 _Static_assert(offsetof(struct metadata_block, before) == 0, "and this link first");
 _Static_assert(offsetof(struct thread_cache, head) == 0, "and the lists of bins");
 
-#define NOTE(text, ...)                                                                     \
-    __asm__ volatile(".pushsection .note.primalloc,\"a\",%%note\n\t" text "\n\t.popsection" \
-                     :                                                                      \
-                     : __VA_ARGS__)
-#define NOTE_ADDRESS(variable) NOTE(".long " PRIM_BARE "0 - .", PRIM_ADDRESS_OF(variable))
-#define NOTE_WORD(number) NOTE(".long " PRIM_BARE "0", "i"(number))
-#define NOTE_HALF(number) NOTE(".short " PRIM_BARE "0", "i"(number))
+#define NOTE_SECTION(text) ".pushsection .note.primalloc,\"a\",%%note\n\t" text "\n\t.popsection"
+#define NOTE(text) __asm__ volatile(NOTE_SECTION(text) :)
+#define NOTE_OF(text, operand) __asm__ volatile(NOTE_SECTION(text) : : operand)
+#define NOTE_ADDRESS(variable) NOTE_OF(".long " PRIM_BARE "0 - .", PRIM_ADDRESS_OF(variable))
+#define NOTE_WORD(number) NOTE_OF(".long " PRIM_BARE "0", "i"(number))
+#define NOTE_HALF(number) NOTE_OF(".short " PRIM_BARE "0", "i"(number))
 
 /* Never called: a function is where the assembler can be told of what the compiler knows. */
 static __attribute__((used)) PRIM_COLD void write_note(void) {

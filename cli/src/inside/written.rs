@@ -40,7 +40,7 @@ impl Written {
                 is_named(second).then_some(-i64::from(libc::ENOENT))
             }
             libc::SYS_openat => is_named(second).then_some(i64::from(DESCRIPTOR)),
-            libc::SYS_renameat => is_named(second).then_some(0),
+            libc::SYS_renameat | libc::SYS_renameat2 => is_named(second).then_some(0),
             libc::SYS_write if is_open => Some(self.write(memory, second, third)?),
             libc::SYS_close if is_open => Some(0),
             _ => None,
