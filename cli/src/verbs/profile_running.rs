@@ -21,7 +21,7 @@ use crate::profile::{self, View};
 /// Long enough for what a service does again and again.
 const DURATION: Duration = Duration::from_secs(30);
 const REMARK: &str = "It began in a process that was running: what was allocated before is not in \
-                      it, and what of that was freed since neither.";
+                      it, nor what was freed of that.";
 
 pub fn run(arguments: &ProfileArguments, pid: i32) -> Result<ExitCode> {
     let mut supervisor = Supervisor::new()?;
