@@ -31,7 +31,8 @@ void process_write_output(const char *text, size_t length);
 
 unsigned process_id(void);
 
-/* Main begins, or a fork's child: the process that is ours. Before, any is. */
+/* Main begins, or a fork's child: the process that is ours. Before, any is. A process that is
+ * confined calls it at no other time. */
 void process_note_home(void);
 bool process_has_home(void);
 /* Not so in a child that shares our memory (vfork), nor in one that only the kernel knows of. */

@@ -291,6 +291,15 @@ def test_each_process_keeps_its_report(harness, check, name):
     assert len({process for process, _ in found}) == 2
 
 
+def test_a_child_of_a_confined_process_is_not_checked(harness, fixtures):
+    """Its parent sees that it ends as ever."""
+    result = harness.run_preloaded([fixtures("confined_child.c")],
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"}, check=False)
+    assert result.returncode == LEAKED
+    assert sum_of(result.stderr.decode())[0] == 1_500_000
+    assert result.stderr.count(b"leak check of process") == 1
+
+
 def test_a_profile_of_the_programs_own_takes_nothing_away(harness, fixtures):
     """Whether it starts one or stops it, blocks that it frees are no leaks, and others are."""
     command = [fixtures("leak_and_profile.c", "-ldl")]

@@ -19,6 +19,18 @@ def test_two_processes_do_not_overwrite_each_other(harness, fixtures):
     assert not list(harness.directory.glob("*.part"))
 
 
+def test_a_child_of_a_confined_process_has_its_own(harness, fixtures):
+    for name, count in (("a.%p.pb.gz", 2), ("b.pb.gz", 1)):
+        harness.run_preloaded([fixtures("confined_child.c")],
+                              changes={"PRIMALLOC_PROFILE": f"{name},rate=1"})
+        own = list(harness.directory.glob(f"{name[0]}.*.pb.gz"))
+        held = [pprof.Profile(path).total("inuse_space") for path in own]
+        assert sorted(held) == [1_500_000, 3_600_000][-count:]
+        for path in own:
+            assert pprof.Profile(path).facts["program"].split()[0] == path.name.split(".")[1]
+    assert pprof.Profile(harness.directory / "b.pb.gz").total("inuse_space") == 1_500_000
+
+
 def test_a_file_that_cannot_be_written_is_named(harness):
     settings = {"PRIMALLOC_PROFILE": "/nonexistent/h.pb.gz"}
     result = harness.run_preloaded(["true"], changes=settings)

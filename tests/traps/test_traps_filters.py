@@ -66,6 +66,14 @@ def test_t20_a_filter_for_all_threads(preload, fixtures, call_numbers, each_libr
     assert result.stdout == DONE
 
 
+@pytest.mark.parametrize("settings", [{}, {"PRIMALLOC_CONFINED": "1"}])
+def test_t20_statistics_name_the_process(preload, fixtures, call_numbers, each_library, settings):
+    result = preload(each_library, fixtures("confined.c"), "few_told", "prctl",
+                     *call_numbers(*MALLOC_CALLS), **settings)
+    assert result.stdout == DONE
+    assert re.match(rb"primalloc \S+ in process [1-9]\d* \(confined\)\n", result.stderr)
+
+
 def test_t20_linked_statically(harness, fixtures, call_numbers, archive):
     program = fixtures("confined.c", "-static", "-Wl,--whole-archive", str(archive),
                        "-Wl,--no-whole-archive", output="confined_static")

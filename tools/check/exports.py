@@ -19,7 +19,7 @@ GIVEN_NEW_VERSIONS = {
     "dlsym", "dlvsym", "dladdr", "dlopen", "dlclose", "pthread_key_create", "pthread_setspecific",
     "pthread_getspecific", "pthread_create", "pthread_join", "pthread_detach", "pthread_once",
     "pthread_sigmask", "pthread_atfork", "pthread_setname_np", "pthread_kill", "pthread_key_delete",
-    "pthread_getattr_np", "pthread_attr_setstacksize",
+    "pthread_getattr_np", "pthread_attr_setstacksize", "pthread_getcpuclockid",
 }
 # Weak: there only when the program brings them, and looked at before they are used.
 WEAK_ALLOWED = re.compile(r"__gmon_start__|_ITM_\w+|__cxa_\w+|__rseq_\w+|_ZN?St\w+|_ZT[IV]St\w+")
