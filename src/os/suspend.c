@@ -81,8 +81,8 @@ static unsigned attach_new(struct suspension *suspension) {
     _Alignas(8) char buffer[4096];
     unsigned attached = 0;
     int directory = suspension->directory;
-    syscall(SYS_lseek, directory, (off_t)0, SEEK_SET);
-    for (long size; (size = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0;) {
+    long size = syscall(SYS_lseek, directory, (off_t)0, SEEK_SET);
+    while (size == 0 && (size = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0) {
         for (long at = 0; at < size;) {
             const struct directory_entry *entry = (const void *)(buffer + at);
             int id = 0;
@@ -101,7 +101,9 @@ static unsigned attach_new(struct suspension *suspension) {
             suspension->count++;
             attached++;
         }
+        size = 0;
     }
+    suspension->is_complete &= size == 0; /* a filter may refuse the list */
     return attached;
 }
 
@@ -158,6 +160,14 @@ static void release(struct suspension *suspension) {
     }
 }
 
+/* Where a filter refuses these calls, the helper would stop its caller, too, or nobody could tell
+ * when the helper's stack is free. */
+static bool may_start_helper(const struct suspension *suspension) {
+    return suspension->caller > 0 &&
+           syscall(SYS_wait4, suspension->process, NULL, WNOHANG | __WALL, NULL) < 0 &&
+           errno == ECHILD;
+}
+
 PRIM_COLD bool suspend_others(struct suspension *suspension) {
     int saved_errno = errno;
     *suspension = (struct suspension){.caller = (int)syscall(SYS_gettid), .process = getpid()};
@@ -166,7 +176,8 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
     if (syscall(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0) {
         suspension->ended = suspension->process; /* its main thread, which stays in the list */
     }
-    suspension->threads = REGISTERS_ARE_KNOWN ? memory_map(ROOM) : NULL;
+    bool may_start = REGISTERS_ARE_KNOWN && may_start_helper(suspension);
+    suspension->threads = may_start ? memory_map(ROOM) : NULL;
     if (suspension->threads) {
         suspension->helper = clone(help, (char *)suspension->threads + ROOM,
                                    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, suspension);

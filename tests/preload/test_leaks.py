@@ -358,6 +358,15 @@ def test_a_filter_that_kills_the_helper_does_not_stop_the_check(harness, fixture
     assert b"other threads could not be stopped" in result.stderr
 
 
+@pytest.mark.parametrize("call", ["gettid", "wait4", "getdents64", "lseek", "ptrace"])
+def test_a_filter_that_refuses_a_call_does_not_stop_the_check(harness, fixtures, call):
+    number = subprocess.run(["gcc", "-E", "-P", "-include", "sys/syscall.h", "-"], check=True,
+                            input=f"SYS_{call}", capture_output=True, text=True, timeout=60)
+    result = harness.run_preloaded([fixtures("leak_filter.c"), number.stdout.split()[-1]],
+                                   timeout=30, changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    assert b"other threads could not be stopped" in result.stderr
+
+
 def test_a_check_without_memory_is_told_of(harness, fixtures):
     result = harness.run_preloaded([fixtures("no_memory.c")],
                                    changes={"PRIMALLOC_LEAK_CHECK": "normal"})
