@@ -4,74 +4,17 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
 
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, gettid, getuid};
+use nix::unistd::{gettid, getuid};
 use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
 use serde_json::Value;
-use support::explained::{MIB, Running, preloaded};
+use support::asked::*;
+use support::explained::{MIB, preloaded};
 use support::*;
-
-static ASKED: LazyLock<PathBuf> = LazyLock::new(|| asked("asked", &[]));
-
-/// asked.c, at work.
-struct Asked(Running);
-
-impl Asked {
-    fn preloaded(words: &[&str]) -> Option<Asked> {
-        Some(Asked::started(ASKED.clone(), words, &[("LD_PRELOAD", &preloaded()?)]))
-    }
-
-    fn started(program: PathBuf, words: &[&str], environment: &[(&str, &str)]) -> Asked {
-        let mut command = Command::new(program);
-        command.args(words).envs(environment.iter().copied());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        child.stdout = Some(output.into_inner());
-        Asked(Running(child))
-    }
-
-    fn id(&self) -> String {
-        self.0.0.id().to_string()
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.0.0.id() as i32)
-    }
-
-    fn trim(&self) -> assert_cmd::assert::Assert {
-        tool().args(["trim", &self.id()]).assert()
-    }
-
-    fn set(&self, options: &[&str]) -> assert_cmd::assert::Assert {
-        tool().args(["set", &self.id()]).args(options).assert()
-    }
-
-    fn profile(&self, words: &[&str]) -> assert_cmd::assert::Assert {
-        tool().args(["profile", "--pid", &self.id(), "--rate", "1K"]).args(words).assert()
-    }
-
-    fn assert_unharmed(mut self) {
-        let child = &mut self.0.0;
-        drop(child.stdin.take());
-        let mut said = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!((said.as_str(), child.wait().unwrap().code()), ("unharmed\n", Some(0)));
-    }
-}
-
-fn asked(name: &str, flags: &[&str]) -> PathBuf {
-    compile("asked.c", name, &[&["-O1", "-g", "-fno-builtin", "-pthread"], flags].concat())
-}
 
 #[test]
 fn who_waits_is_asked_and_waits_on() {
@@ -130,9 +73,8 @@ fn who_computes_is_asked_outside_of_malloc() {
 fn a_profile_tells_who_allocates_from_now_on() {
     let Some(process) = Asked::preloaded(&["fn", "1"]) else { return };
     let kept = FILES.join("now.pb.gz");
-    let words = ["--duration", "300ms", "--json", "--keep", kept.to_str().unwrap()];
-    let shown = process.profile(&words).success();
-    let shown: Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
+    let shown = process.profile_at_work(&["--json", "--keep", kept.to_str().unwrap()]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["functions"][0]["function"], "allocates", "{shown}");
     assert!(shown["remarks"].to_string().contains("was running"), "{shown}");
     assert_eq!(shown["pid"].to_string(), process.id());
@@ -145,24 +87,7 @@ fn a_profile_tells_who_allocates_from_now_on() {
 #[test]
 fn who_may_open_no_file_has_a_profile_all_the_same() {
     let Some(process) = Asked::preloaded(&["k", "1"]) else { return };
-    process.profile(&["--duration", "50ms"]).success().stdout(contains("allocates"));
-    process.assert_unharmed();
-}
-
-#[test]
-fn a_profile_ends_when_the_tool_is_asked_to() {
-    let Some(process) = Asked::preloaded(&["f", "1"]) else { return };
-    let mut command = plain_tool();
-    command.args(["profile", "--rate", "1K", "--duration", "1h", "--pid", &process.id()]);
-    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    let mut errors = BufReader::new(running.stderr.take().unwrap());
-    errors.read_line(&mut line).unwrap();
-    assert!(line.contains("is profiled for 3600 seconds"), "{line}");
-    kill(Pid::from_raw(running.id() as i32), Signal::SIGTERM).unwrap();
-    let output = running.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("allocates"));
+    assert!(process.profile_at_work(&[]).contains("allocates"));
     process.assert_unharmed();
 }
 

@@ -63,8 +63,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// So long only threads that wait are taken.
 const PATIENCE_FOR_WAITING: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(5);
-/// A thread that is asked to stop does at once, but in the middle of some of the kernel's work.
-const STOP_PATIENCE: Duration = Duration::from_secs(2);
+/// A thread that is asked to stop does as soon as it has a processor, but in the middle of some of
+/// the kernel's work.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Holds a thread that is fit, as soon as there is one.
 pub fn hold<'a>(
@@ -157,7 +158,11 @@ impl Search<'_> {
                 Some(Stop::Group) => bail!(refusal::stopped(self.process.pid)),
                 Some(Stop::Signal(signal)) => tracee.resume(Resume::Freely, signal)?,
                 Some(Stop::SystemCall) => tracee.resume(Resume::Freely, 0)?,
-                None => bail!("{}: a thread of it cannot be stopped", self.process.pid),
+                None => bail!(
+                    "{}: a thread of it cannot be stopped: it waits for a device, or is frozen \
+                     with its control group",
+                    self.process.pid
+                ),
             }
         }
     }

@@ -4,6 +4,7 @@
 //! Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code)]
 
+pub mod asked;
 pub mod explained;
 
 use std::fs;
