@@ -172,10 +172,7 @@ impl<'a> Held<'a> {
             let stop = match self.tracee.wait(PATIENCE)? {
                 Some(stop) => Some(stop),
                 None => {
-                    tell(
-                        "the process has not done it yet, and is waited for: it would not survive \
-                         if this tool were killed now",
-                    );
+                    tell("the process has not done it yet, and is waited for");
                     self.tracee.wait(FOR_EVER)?
                 }
             };

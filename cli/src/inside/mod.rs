@@ -3,6 +3,7 @@
 //! Nothing is prepared in it, and no debugger is needed. One thread is stopped, where it waits in
 //! the kernel as a rule, calls what it is told to, and goes on as if nothing had been.
 //!
+//!   keeper.rs      a child that does this, and outlives the tool
 //!   library.rs     which primalloc it is, and where its functions are
 //!   threads.rs     which thread may be asked
 //!   refusal.rs     why none may
@@ -12,6 +13,7 @@
 //!   written.rs     a file that comes to us instead of being written
 
 mod held;
+mod keeper;
 mod library;
 mod refusal;
 mod registers;
@@ -21,10 +23,12 @@ mod written;
 
 use anyhow::{Context, Result, bail};
 use procfs::process::Process;
+use serde::{Deserialize, Serialize};
 
 use crate::explain::{self, ProcessMemory};
 use crate::processes::program_name;
 use held::Held;
+use keeper::{Keeper, Tool};
 use library::Library;
 
 /// What a text of an option is cut off at.
@@ -38,7 +42,11 @@ pub struct Inside {
     pub program: String,
 }
 
+/// One that has begun.
+pub struct RunningProfile(Keeper);
+
 /// An option that was to be set, as texts.
+#[derive(Serialize, Deserialize)]
 pub struct Change {
     /// None if there is no such option.
     pub before: Option<String>,
@@ -77,33 +85,58 @@ impl Inside {
             .sum())
     }
 
-    fn hold(&self) -> Result<Held<'_>> {
-        threads::hold(&self.process, &self.library, &self.memory)
+    fn hold(&self, is_wanted: impl Fn() -> bool) -> Result<Held<'_>> {
+        threads::hold(&self.process, &self.library, &self.memory, is_wanted)
     }
 
     fn function(&self, name: &str) -> Result<u64> {
         self.library.function(name, &self.memory)
     }
 
+    /// What a thread does that is held for the tool.
+    fn ask(&self, what: impl FnOnce(&mut Held) -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+        let work = |tool: &mut Tool| what(&mut self.hold(|| !tool.has_ended())?);
+        Keeper::start(work)?.answer()
+    }
+
     /// Has it give back what is free; whether there was something.
     pub fn trim(&self) -> Result<bool> {
         let function = self.function("prim_malloc_trim")?;
-        Ok(self.hold()?.call(function, &[0])? as i32 == 1)
+        let result = self.ask(|held| Ok(vec![held.call(function, &[0])? as u8]))?;
+        Ok(result == [1])
     }
 
     /// One after the other; no process changes options that it does not know.
     pub fn set(&self, settings: &[(&str, &str)]) -> Result<Vec<Change>> {
         let get = self.function("prim_option_get_text")?;
         let set = self.function("prim_option_set_text")?;
-        let mut held = self.hold()?;
-        settings.iter().map(|setting| change(&mut held, get, set, *setting)).collect()
+        let changes = self.ask(|held| {
+            let changes = settings.iter().map(|setting| change(held, get, set, *setting));
+            Ok(serde_json::to_vec(&changes.collect::<Result<Vec<Change>>>()?)?)
+        })?;
+        Ok(serde_json::from_slice(&changes)?)
     }
 
-    pub fn start_profile(&self, settings: &str) -> Result<()> {
-        let function = self.function("prim_profile_start")?;
-        let mut held = self.hold()?;
+    /// If the tool does not live to finish it, it is ended all the same.
+    pub fn start_profile(&self, settings: &str) -> Result<RunningProfile> {
+        let start = self.function("prim_profile_start")?;
+        let dump = self.function("prim_profile_dump")?;
+        let stop = self.function("prim_profile_stop")?;
+        let mut keeper = Keeper::start(|tool| {
+            self.begin_profile(&mut self.hold(|| !tool.has_ended())?, start, settings)?;
+            tool.answer(Ok(Vec::new()));
+            if tool.wait() {
+                return self.finish_profile(&mut self.hold(|| true)?, dump, stop);
+            }
+            self.hold(|| true)?.call(stop, &[]).map(|_| Vec::new())
+        })?;
+        keeper.answer()?;
+        Ok(RunningProfile(keeper))
+    }
+
+    fn begin_profile(&self, held: &mut Held, start: u64, settings: &str) -> Result<()> {
         let settings = held.text(settings)?;
-        if held.call(function, &[settings])? as i32 == 0 {
+        if held.call(start, &[settings])? as i32 == 0 {
             return Ok(());
         }
         match held.errno() {
@@ -113,11 +146,7 @@ impl Inside {
         }
     }
 
-    /// The profile, which ends.
-    pub fn finish_profile(&self) -> Result<Vec<u8>> {
-        let dump = self.function("prim_profile_dump")?;
-        let stop = self.function("prim_profile_stop")?;
-        let mut held = self.hold()?;
+    fn finish_profile(&self, held: &mut Held, dump: u64, stop: u64) -> Result<Vec<u8>> {
         let name = held.text(written::NAME)?;
         let (result, bytes) = held.call_to_write(dump, &[name])?;
         held.call(stop, &[])?;
@@ -125,6 +154,14 @@ impl Inside {
             bail!("{}: its library has refused to write the profile", self.pid());
         }
         Ok(bytes)
+    }
+}
+
+impl RunningProfile {
+    /// The profile, which ends.
+    pub fn finish(mut self) -> Result<Vec<u8>> {
+        self.0.go_on()?;
+        self.0.answer()
     }
 }
 

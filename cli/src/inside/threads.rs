@@ -67,17 +67,21 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// the kernel's work.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Holds a thread that is fit, as soon as there is one.
+/// Holds a thread that is fit, as soon as there is one, if that is still wanted then.
 pub fn hold<'a>(
     process: &Process,
     library: &Library,
     memory: &'a ProcessMemory,
+    is_wanted: impl Fn() -> bool,
 ) -> Result<Held<'a>> {
     let errno_location = library.any_function("__errno_location", memory);
     let begin = Instant::now();
     loop {
         let may_compute = begin.elapsed() >= PATIENCE_FOR_WAITING && !library.code.is_empty();
         let search = Search { process, library, memory, may_compute };
+        if !is_wanted() {
+            bail!("nobody waits for this any more");
+        }
         for task in process.tasks().context(ENDED)?.flatten() {
             refusal::check(process, &task)?;
             match search.take(&task) {

@@ -29,7 +29,7 @@ pub fn run(arguments: &ProfileArguments, pid: i32) -> Result<ExitCode> {
     let inside = Inside::open(pid)?;
     check_unwatched(pid)?;
     let title = command_of(pid)?;
-    inside.start_profile(&arguments.settings())?;
+    let running = inside.start_profile(&arguments.settings())?;
     let duration = arguments.duration.unwrap_or(DURATION);
     tell(format!(
         "{} ({pid}) is profiled for {} seconds; Ctrl-C ends it earlier",
@@ -41,7 +41,7 @@ pub fn run(arguments: &ProfileArguments, pid: i32) -> Result<ExitCode> {
     if !inside.is_running() {
         bail!("{pid}: the process has ended, and its profile with it");
     }
-    let bytes = inside.finish_profile().context("the profile goes on in the process")?;
+    let bytes = running.finish().context("the profile goes on in the process")?;
     let keep = |path: &std::path::PathBuf| write(&numbered(path, pid), &bytes);
     let kept = arguments.keep.as_ref().map_or(Ok(()), keep);
     all_of([kept, report(arguments, &title, &bytes)])?;

@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::meant::meant;
 use super::report_files::{STANDARD_OUTPUT, check_files, print, take_output, tell, write};
 use crate::OWN_FAILURE;
-use crate::child::Supervisor;
 use crate::environment::Setting;
 use crate::inside::Inside;
 
@@ -70,8 +69,6 @@ struct OptionPart<'a> {
 
 pub fn run(arguments: &SetArguments) -> Result<ExitCode> {
     check_files([&arguments.json], &[])?;
-    // Signals to the tool wait: what it does in the process must not end in the middle.
-    let _signals = Supervisor::new()?;
     let inside = Inside::open(meant(arguments.pid))?;
     let settings: Vec<(&str, &str)> =
         arguments.options.iter().map(|setting| (setting.name(), setting.value())).collect();

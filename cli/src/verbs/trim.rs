@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::meant::meant;
 use super::report_files::{STANDARD_OUTPUT, check_files, print, take_output, write};
-use crate::child::Supervisor;
 use crate::inside::Inside;
 use crate::output::bytes_text;
 
@@ -56,8 +55,6 @@ struct Trimmed {
 
 pub fn run(arguments: &TrimArguments) -> Result<ExitCode> {
     check_files([&arguments.json], &[])?;
-    // Signals to the tool wait: what it does in the process must not end in the middle.
-    let _signals = Supervisor::new()?;
     let inside = Inside::open(meant(arguments.pid))?;
     let resident_before_bytes = inside.resident_bytes()?;
     let has_returned = inside.trim()?;
