@@ -202,7 +202,7 @@ fn what_cannot_be_explained_is_named() {
     let id = child.id();
     let stat = || std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
     wait_until("the program's end", || stat().contains(") Z "));
-    explain(&id.to_string()).stderr(contains("has no memory of its own"));
+    explain(&id.to_string()).stderr(contains("it has ended, and its parent, process "));
     child.wait().unwrap();
 }
 

@@ -30,6 +30,7 @@ mod memory;
 mod note;
 mod options;
 mod process;
+mod refusal;
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +46,8 @@ pub use mappings::path_of;
 pub use memory::Memory;
 pub use note::has_heap;
 pub use options::{Setting, Value};
-pub use process::{ProcessMemory, refusal};
+pub use process::ProcessMemory;
+pub use refusal::{check, forbidden, refusal};
 
 use books::Books;
 use mappings::{Ground, Mappings};

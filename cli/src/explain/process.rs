@@ -1,16 +1,16 @@
 //! A running process: what the kernel says of it, its memory, which of its pages are resident.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
-use anyhow::{Context, Result, anyhow, bail};
-use nix::unistd::{SysconfVar, getuid, sysconf};
-use procfs::ProcError;
+use anyhow::{Context, Error, Result, bail};
+use nix::unistd::{SysconfVar, sysconf};
 use procfs::process::Process;
 
 use super::limits::limits;
 use super::memory::Memory;
+use super::refusal::{check, forbidden, refusal};
 use super::{Source, Subject};
 use crate::processes;
 
@@ -26,6 +26,7 @@ const ENTRIES: usize = 16 << 10;
 pub fn subject(pid: i32) -> Result<Subject> {
     let process = Process::new(pid).map_err(|error| refusal(pid, error))?;
     let program = processes::program_name(&process).or_else(|| Some(process.stat().ok()?.comm));
+    check(&process)?;
     let maps = process.smaps().map_err(|error| refusal(pid, error))?;
     let thread_count = process.stat().context(format!("{pid}: the process has ended"))?.num_threads;
     let subject = Subject {
@@ -39,27 +40,9 @@ pub fn subject(pid: i32) -> Result<Subject> {
         memory: ProcessMemory::open(pid).map(|memory| Box::new(memory) as Box<dyn Memory>),
     };
     if subject.maps.is_empty() {
-        bail!(
-            "{pid}: it has no memory of its own: a thread of the kernel, or a process that ended"
-        );
+        bail!("{pid}: the process has ended");
     }
     Ok(subject)
-}
-
-/// Why the kernel shows nothing of it, and what may help.
-pub fn refusal(pid: i32, error: ProcError) -> anyhow::Error {
-    match error {
-        ProcError::PermissionDenied(_) if getuid().is_root() => {
-            anyhow!("{pid}: the kernel lets not even root look into this process from here")
-        }
-        ProcError::PermissionDenied(_) => {
-            anyhow!("{pid}: the kernel does not let you look into this process; root may (sudo)")
-        }
-        ProcError::NotFound(_) | ProcError::Incomplete(_) => {
-            anyhow!("{pid}: there is no such process")
-        }
-        error => anyhow!("{pid}: {error}"),
-    }
 }
 
 /// Where threads that wait in the kernel have their stacks; of the others it does not tell.
@@ -85,7 +68,10 @@ impl ProcessMemory {
     pub fn open(pid: i32) -> Result<ProcessMemory> {
         let open = |name: &str| {
             let path = format!("/proc/{pid}/{name}");
-            File::open(&path).with_context(|| format!("{path} cannot be read"))
+            File::open(&path).map_err(|error| match error.kind() {
+                ErrorKind::PermissionDenied => forbidden(pid),
+                _ => Error::new(error).context(format!("{path} cannot be read")),
+            })
         };
         let page_size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().unwrap_or(4096) as u64;
         Ok(ProcessMemory { bytes: open("mem")?, pages: open("pagemap")?, page_size })

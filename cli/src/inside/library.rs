@@ -11,6 +11,7 @@ use memmap2::Mmap;
 use object::{Object, ObjectSymbol};
 use procfs::process::{MMPermissions, MemoryMap, Process};
 
+use super::refusal;
 use crate::explain::{Image, Memory, has_heap, is_loaded, path_of};
 use crate::processes::{is_library, seen_by};
 
@@ -30,7 +31,7 @@ pub struct Library {
 }
 
 impl Library {
-    pub fn find(pid: i32, maps: &[MemoryMap], memory: &dyn Memory) -> Result<Library> {
+    pub fn find(process: &Process, maps: &[MemoryMap], memory: &dyn Memory) -> Result<Library> {
         let mut loaded: Vec<Loaded> =
             (0..maps.len()).filter_map(|index| read(&maps[index..], memory)).collect();
         let is_ours = |found: &Loaded| match has_heap(memory, found.start) {
@@ -40,7 +41,7 @@ impl Library {
         };
         let ours = loaded.iter().position(is_ours);
         let Some(ours) = ours else {
-            bail!("{pid}: the process does not run on primalloc; primalloc ps lists those that do");
+            return Err(refusal::other_allocator(process, maps));
         };
         loaded[..=ours].rotate_right(1);
         let path = &loaded[0].path;
@@ -49,7 +50,7 @@ impl Library {
         };
         let code = maps.iter().filter(is_code).map(|map| map.address.0..map.address.1);
         let code = if is_library(path) { code.collect() } else { Vec::new() };
-        Ok(Library { pid, loaded, code })
+        Ok(Library { pid: process.pid, loaded, code })
     }
 
     /// One of the library's functions.

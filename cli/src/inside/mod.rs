@@ -55,14 +55,16 @@ pub struct Change {
 
 impl Inside {
     pub fn open(pid: i32) -> Result<Inside> {
+        refusal::check_numbers(pid)?;
         let process = Process::new(pid).map_err(|error| explain::refusal(pid, error))?;
+        explain::check(&process)?;
         let maps = process.maps().map_err(|error| explain::refusal(pid, error))?;
         let maps: Vec<_> = maps.into_iter().collect();
         if maps.is_empty() {
-            bail!("{pid}: it has no memory of its own: a thread of the kernel, or it has ended");
+            bail!("{pid}: the process has ended");
         }
         let memory = ProcessMemory::open(pid)?;
-        let library = Library::find(pid, &maps, &memory)?;
+        let library = Library::find(&process, &maps, &memory)?;
         let program = program_name(&process).unwrap_or_default();
         Ok(Inside { process, memory, library, program })
     }

@@ -1,11 +1,15 @@
 //! Why a process cannot be asked, and what may help.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Result, anyhow, bail};
 use nix::errno::Errno;
-use nix::unistd::getuid;
-use procfs::process::{ProcState, Process, Task};
+use nix::unistd::getpid;
+use procfs::process::{MemoryMap, ProcState, Process, Task};
 
-const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+use crate::allocators;
+use crate::explain::{self, path_of};
+use crate::program::Image;
 
 pub fn stopped(pid: i32) -> String {
     format!("{pid}: the process is stopped, and does nothing before kill -CONT {pid}")
@@ -16,7 +20,7 @@ pub fn check(process: &Process, task: &Task) -> Result<()> {
     let pid = process.pid;
     match task.stat().map(|stat| stat.state()) {
         Ok(Ok(ProcState::Stopped)) => bail!(stopped(pid)),
-        Ok(Ok(ProcState::Tracing)) => bail!(traced(pid)),
+        Ok(Ok(ProcState::Tracing)) => bail!(traced(pid, task.tid)),
         _ => {}
     }
     let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/task/{}/status", task.tid))
@@ -34,33 +38,61 @@ pub fn check(process: &Process, task: &Task) -> Result<()> {
     Ok(())
 }
 
-fn traced(pid: i32) -> String {
-    let status = Process::new(pid).and_then(|process| process.status());
-    let who = match status.map(|status| status.tracerpid) {
-        Ok(tracer) if tracer != 0 => format!(", process {tracer}"),
+fn traced(pid: i32, tid: i32) -> String {
+    let of = |pid: i32| Process::new(pid).and_then(|process| process.status()).ok();
+    let who = match of(tid).map(|status| status.tracerpid) {
+        Some(tracer) if tracer != 0 => match of(tracer) {
+            Some(status) => format!(", process {tracer} ({})", status.name),
+            None => format!(", process {tracer}"),
+        },
         _ => String::new(),
     };
     format!("{pid}: a debugger has this process already{who}, and one at a time may")
 }
 
-pub fn of_tracing(pid: i32, error: Errno) -> anyhow::Error {
-    let status = Process::new(pid).and_then(|process| process.status());
-    if status.is_ok_and(|status| status.tracerpid != 0) {
-        return anyhow!(traced(pid));
+pub fn of_tracing(pid: i32, tid: i32, error: Errno) -> anyhow::Error {
+    let status = Process::new(tid).and_then(|thread| thread.status());
+    match error {
+        _ if status.is_ok_and(|status| status.tracerpid != 0) => anyhow!(traced(pid, tid)),
+        Errno::EPERM => explain::forbidden(pid),
+        error => anyhow!("{pid}: it cannot be traced: {error}"),
     }
-    let scope = std::fs::read_to_string(SCOPE).unwrap_or_default();
-    match (error, scope.trim()) {
-        (Errno::EPERM, "3") => anyhow!("{pid}: nobody may trace here: kernel.yama.ptrace_scope=3"),
-        (Errno::EPERM, scope) if !getuid().is_root() => {
-            let why = match scope {
-                "" | "0" => String::new(),
-                scope => format!(" (kernel.yama.ptrace_scope is {scope})"),
-            };
-            anyhow!("{pid}: the kernel does not let you trace this process{why}; root may (sudo)")
-        }
-        (Errno::EPERM, _) => {
-            anyhow!("{pid}: the kernel lets not even root trace this process from here")
-        }
-        (error, _) => anyhow!("{pid}: it cannot be traced: {error}"),
+}
+
+/// The kernel's numbers of processes are those of the tool's own PID namespace, but /proc may be
+/// one's from outside, where the same number is another process.
+pub fn check_numbers(pid: i32) -> Result<()> {
+    let own = std::fs::read_link("/proc/self").ok();
+    if own.is_some_and(|own| own != Path::new(&getpid().to_string())) {
+        bail!(
+            "{pid}: /proc here is that of another PID namespace than the tool's, so that it is \
+             not known which process is meant; unshare --mount-proc mounts the right one"
+        );
     }
+    Ok(())
+}
+
+/// What a process runs on that does not run on primalloc.
+pub fn other_allocator(process: &Process, maps: &[MemoryMap]) -> anyhow::Error {
+    let pid = process.pid;
+    let machine_of = |program: PathBuf| Image::read(&program).map(|image| image.machine).ok();
+    let program = Path::new("/proc").join(pid.to_string()).join("exe");
+    let machines = (machine_of(program.clone()), machine_of("/proc/self/exe".into()));
+    if let (Some(theirs), Some(ours)) = machines
+        && theirs != ours
+    {
+        return anyhow!("{pid}: it is a process of {theirs}, and this tool is for {ours}");
+    }
+    let other = maps.iter().filter_map(path_of).find_map(|path| {
+        allocators::name_of_library(path).map(|name| format!(" but on {name} ({})", path.display()))
+    });
+    let is_static = || Image::read(&program).is_ok_and(|image| image.loader.is_none());
+    let instead = match other {
+        Some(other) => other,
+        None if is_static() => ", which is not linked into its static program".to_owned(),
+        None => String::new(),
+    };
+    anyhow!(
+        "{pid}: the process does not run on primalloc{instead}; primalloc ps lists those that do"
+    )
 }

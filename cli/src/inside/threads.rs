@@ -136,7 +136,7 @@ impl Search<'_> {
             Ok(tracee) => tracee,
             // The thread has ended, which others have not.
             Err(Errno::ESRCH) => return Ok(None),
-            Err(error) => return Err(refusal::of_tracing(self.process.pid, error)),
+            Err(error) => return Err(refusal::of_tracing(self.process.pid, task.tid, error)),
         };
         self.stop(&tracee)?;
         let mut registers = tracee.registers()?;
