@@ -73,7 +73,8 @@ fn who_computes_is_asked_outside_of_malloc() {
 fn a_profile_tells_who_allocates_from_now_on() {
     let Some(process) = Asked::preloaded(&["fn", "1"]) else { return };
     let kept = FILES.join("now.pb.gz");
-    let shown = process.profile_at_work(&["--json", "--keep", kept.to_str().unwrap()]);
+    let shown =
+        process.profile_at_work(plain_tool(), &["--json", "--keep", kept.to_str().unwrap()]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["functions"][0]["function"], "allocates", "{shown}");
     assert!(shown["remarks"].to_string().contains("was running"), "{shown}");
@@ -87,7 +88,18 @@ fn a_profile_tells_who_allocates_from_now_on() {
 #[test]
 fn who_may_open_no_file_has_a_profile_all_the_same() {
     let Some(process) = Asked::preloaded(&["k", "1"]) else { return };
-    assert!(process.profile_at_work(&[]).contains("allocates"));
+    assert!(process.profile_at_work(plain_tool(), &[]).contains("allocates"));
+    process.assert_unharmed();
+}
+
+#[test]
+fn a_kernel_as_old_as_can_be_is_enough() {
+    let Some(process) = Asked::preloaded(&["f", "1"]) else { return };
+    let old_kernel =
+        compile("../../../tests/support/old_kernel.c", "old-kernel", &["-D_GNU_SOURCE"]);
+    let mut tool = Command::new(old_kernel);
+    tool.arg(plain_tool().get_program());
+    assert!(process.profile_at_work(tool, &[]).contains("allocates"));
     process.assert_unharmed();
 }
 

@@ -1,5 +1,5 @@
-/* Runs a program as on Linux 4.18: system calls and flags that came later are answered as that
- * kernel answers what it does not know. The filter stays with all that the program starts.
+/* Runs a program as on Linux 4.18: system calls, requests and flags that came later are answered as
+ * that kernel answers what it does not know. The filter stays with all that the program starts.
  *
  * Usage: old_kernel PROGRAM [ARGUMENT...] */
 #include <errno.h>
@@ -21,6 +21,9 @@
 /* rseq was the last new one of 4.18. */
 enum { LAST_CALL = SYS_rseq, FIRST_NEW_ADVICE = 20, NEW_MREMAP_FLAG = 4 };
 
+/* PTRACE_GET_SYSCALL_INFO. */
+enum { FIRST_NEW_REQUEST = 0x420e };
+
 #define NAME_MAPPING 0x53564d41
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
@@ -36,6 +39,11 @@ static struct sock_filter filter[] = {
     LOAD(nr),
     SKIP_IF(BPF_JGT, LAST_CALL, 0, 1),
     ANSWER(ENOSYS),
+    SKIP_IF(BPF_JEQ, SYS_ptrace, 0, 4),
+    LOAD(args[0]),
+    SKIP_IF(BPF_JGE, FIRST_NEW_REQUEST, 0, 1),
+    ANSWER(EIO),
+    ALLOW,
     SKIP_IF(BPF_JEQ, SYS_madvise, 0, 4),
     LOAD(args[2]),
     SKIP_IF(BPF_JGE, FIRST_NEW_ADVICE, 0, 1),

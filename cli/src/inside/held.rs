@@ -125,25 +125,25 @@ impl<'a> Held<'a> {
         self.begin(function, arguments)?;
         let memory = self.memory;
         let mut written = Written::default();
-        let mut has_entered = false;
+        // Where it begins and whether it has begun, of a system call that is made after all.
+        let (mut place, mut has_begun) = (0, false);
         let mut mode = Resume::WithoutSystemCalls;
         let result = self.finish(mode, |tracee| {
+            let mut registers = tracee.registers()?;
             if mode == Resume::ToSystemCall {
-                // The one that was not made may end first; ours begins, and ends.
-                let enters = tracee.enters_system_call()?;
-                if has_entered && !enters {
+                // That it was not made may end first; then it begins, and ends.
+                if registers.pc() != place && has_begun {
                     mode = Resume::WithoutSystemCalls;
                 }
-                has_entered = enters;
+                has_begun = registers.pc() != place;
                 return Ok(mode);
             }
-            let mut registers = tracee.registers()?;
             let (number, arguments) = (registers.system_call(), registers.arguments());
             match written.answer(memory, number, arguments)? {
                 Some(answer) => registers.set_result(answer),
                 None => {
                     registers.make_system_call();
-                    (mode, has_entered) = (Resume::ToSystemCall, false);
+                    (mode, place, has_begun) = (Resume::ToSystemCall, registers.pc(), false);
                 }
             }
             tracee.set_registers(&registers)?;
@@ -165,10 +165,10 @@ impl<'a> Held<'a> {
         mut how: Resume,
         mut on_system_call: impl FnMut(&Tracee) -> Result<Resume>,
     ) -> Result<u64> {
-        self.is_calling = true;
         let mut signal = 0;
         loop {
             self.tracee.resume(how, signal)?;
+            self.is_calling = true;
             let stop = match self.tracee.wait(PATIENCE)? {
                 Some(stop) => Some(stop),
                 None => {

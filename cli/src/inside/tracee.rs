@@ -146,12 +146,6 @@ impl Tracee {
         self.request(SETSIGMASK, MASK_SIZE, (&raw mut mask).cast()).map(drop).map_err(refused)
     }
 
-    /// Whether a stop at a system call is at its beginning.
-    pub fn enters_system_call(&self) -> Result<bool> {
-        let info = ptrace::syscall_info(self.0).map_err(refused)?;
-        Ok(info.op == libc::PTRACE_SYSCALL_INFO_ENTRY)
-    }
-
     /// Whether it is in code that must be begun anew when the thread was elsewhere.
     pub fn is_in_restartable_sequence(&self, memory: &dyn Memory) -> bool {
         let mut area = [0_u64; 3];

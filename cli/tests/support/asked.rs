@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::explained::{Running, preloaded};
-use super::{compile, plain_tool, tool, wait_until};
+use super::{compile, tool, wait_until};
 
 pub static ASKED: LazyLock<PathBuf> = LazyLock::new(|| asked("asked", &[]));
 
@@ -61,8 +61,7 @@ impl Asked {
     }
 
     /// Until it has done a good deal of work, and the tool is asked to end it; what is shown then.
-    pub fn profile_at_work(&self, words: &[&str]) -> String {
-        let mut command = plain_tool();
+    pub fn profile_at_work(&self, mut command: Command, words: &[&str]) -> String {
         command.args(["profile", "--rate", "1K", "--duration", "1h", "--pid", &self.id()]);
         command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = command.spawn().unwrap();
