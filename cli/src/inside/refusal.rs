@@ -15,6 +15,10 @@ pub fn stopped(pid: i32) -> String {
     format!("{pid}: the process is stopped, and does nothing before kill -CONT {pid}")
 }
 
+pub fn shadow_stack(pid: i32) -> String {
+    format!("{pid}: it has a shadow stack, which only calls of its own may change")
+}
+
 /// What of a thread's state speaks against asking any of its process.
 pub fn check(process: &Process, task: &Task) -> Result<()> {
     let pid = process.pid;
@@ -29,7 +33,7 @@ pub fn check(process: &Process, task: &Task) -> Result<()> {
     };
     let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
     if of("x86_Thread_features:").is_some_and(|features| features.contains("shstk")) {
-        bail!("{pid}: it has a shadow stack, which only calls of its own may change");
+        bail!(shadow_stack(pid));
     }
     let ignored = of("SigIgn:").and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     if ignored.is_some_and(|mask| mask & super::held::mask_of(&[libc::SIGSEGV]) != 0) {

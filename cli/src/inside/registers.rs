@@ -14,11 +14,27 @@ pub const VECTOR_SETS: [i32; 2] = [0x202 /* NT_X86_XSTATE */, 2 /* NT_PRFPREG */
 #[cfg(target_arch = "aarch64")]
 pub const VECTOR_SETS: [i32; 2] = [0x405 /* NT_ARM_SVE */, 2 /* NT_PRFPREG */];
 
+/// The regset whose first bit tells that the thread has a shadow stack, if /proc does not.
+#[cfg(target_arch = "x86_64")]
+pub const SHADOW_STACK_SET: Option<i32> = None;
+#[cfg(target_arch = "aarch64")]
+pub const SHADOW_STACK_SET: Option<i32> = Some(0x410 /* NT_ARM_GCS */);
+
 /// Below the stack pointer a function of x86-64 may keep something without saying so.
 #[cfg(target_arch = "x86_64")]
 pub const RED_ZONE: u64 = 128;
 #[cfg(target_arch = "aarch64")]
 pub const RED_ZONE: u64 = 0;
+
+/// The bits of an address of code; others sign it where it lies on the stack, or soon will.
+#[cfg(target_arch = "x86_64")]
+pub const ADDRESS_BITS: u64 = u64::MAX;
+#[cfg(target_arch = "aarch64")]
+pub const ADDRESS_BITS: u64 = (1 << 48) - 1;
+
+/// Whether the registers say of a call that waited for a time that it goes on for the rest of it.
+/// Otherwise the kernel sees to that as the thread goes on, and does so where it stood.
+pub const TELL_RESTART: bool = cfg!(target_arch = "x86_64");
 
 #[derive(Clone, Copy)]
 pub struct Registers(pub libc::user_regs_struct);
@@ -63,17 +79,22 @@ impl Registers {
         self.0.orig_rax as i64
     }
 
+    /// The first of a call that has ended, if it is still there.
+    pub fn first_argument(&self) -> Option<u64> {
+        Some(self.0.rdi)
+    }
+
     /// Whether the thread waited in a system call that goes on as if nothing had been.
     pub fn will_restart(&self, _at_pc: &[u8]) -> bool {
         self.system_call() >= 0 && Self::RESTARTS.contains(&(self.0.rax as i64))
     }
 
-    pub fn was_interrupted(&self) -> bool {
+    pub fn was_interrupted(&self, _before_pc: &[u8]) -> bool {
         self.system_call() >= 0 && self.0.rax as i64 == -i64::from(libc::EINTR)
     }
 
-    /// Some calls that wait do not go on by themselves: it is made anew.
-    pub fn repeat_system_call(&mut self) {
+    /// Some calls that wait do not go on by themselves: it is made anew, with its first argument.
+    pub fn repeat_system_call(&mut self, _first: u64) {
         self.0.rax = self.0.orig_rax;
         self.0.rip -= Self::SYSTEM_CALL_SIZE;
         self.0.orig_rax = Self::NO_SYSTEM_CALL;
@@ -81,7 +102,7 @@ impl Registers {
 
     /// One that was held back at its beginning is made, if the thread goes on.
     pub fn make_system_call(&mut self) {
-        self.repeat_system_call();
+        self.repeat_system_call(self.arguments()[0]);
     }
 
     /// The thread at the beginning of the function, and what must lie at its stack pointer. That
@@ -102,6 +123,8 @@ impl Registers {
 #[cfg(target_arch = "aarch64")]
 impl Registers {
     const SYSTEM_CALL: [u8; 4] = [0x01, 0x00, 0x00, 0xd4]; // svc #0
+    /// An indirect branch has just been taken (BTYPE): not every function may begin so.
+    const FLAGS_UNWANTED: u64 = 0b11 << 10;
 
     pub fn pc(&self) -> u64 {
         self.0.pc
@@ -133,18 +156,27 @@ impl Registers {
         self.0.regs[8] as i64
     }
 
+    /// The first of a call that has ended, if it is still there: what it answered is.
+    pub fn first_argument(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether the thread waited in a system call that goes on as if nothing had been: the kernel
     /// has put it before that, with all that it was called with.
     pub fn will_restart(&self, at_pc: &[u8]) -> bool {
         at_pc.starts_with(&Self::SYSTEM_CALL)
     }
 
-    pub fn was_interrupted(&self) -> bool {
-        self.0.regs[0] as i64 == -i64::from(libc::EINTR)
+    pub fn was_interrupted(&self, before_pc: &[u8]) -> bool {
+        before_pc.ends_with(&Self::SYSTEM_CALL) && self.0.regs[0] as i64 == -i64::from(libc::EINTR)
     }
 
-    /// What it was called with is gone: the program is told that it was interrupted.
-    pub fn repeat_system_call(&mut self) {}
+    /// Some calls that wait do not go on by themselves: it is made anew. What it answered lies over
+    /// its first argument.
+    pub fn repeat_system_call(&mut self, first: u64) {
+        self.0.regs[0] = first;
+        self.make_system_call();
+    }
 
     /// One that was held back at its beginning is made, if the thread goes on.
     pub fn make_system_call(&mut self) {
@@ -159,6 +191,7 @@ impl Registers {
         called.regs[30] = RETURN;
         called.pc = function;
         called.sp = stack;
+        called.pstate &= !Self::FLAGS_UNWANTED;
         (Registers(called), None)
     }
 }

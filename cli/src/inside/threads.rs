@@ -13,7 +13,7 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process, Syscall, Task
 use super::held::{Held, TEXTS_SIZE};
 use super::library::Library;
 use super::refusal;
-use super::registers::Registers;
+use super::registers::{ADDRESS_BITS, Registers, TELL_RESTART};
 use super::tracee::{ENDED, Resume, Stop, Tracee};
 use crate::explain::{Memory, ProcessMemory};
 use crate::processes::ANONYMOUS_NAME;
@@ -116,6 +116,7 @@ struct Search<'a> {
 impl Search<'_> {
     /// The thread, stopped, if it is fit.
     fn take(&self, task: &Task) -> Result<Option<(Tracee, Registers)>> {
+        let mut waited_for = None;
         let seems_fit = match task.syscall() {
             Ok(Syscall::Running) => self.may_compute,
             Ok(Syscall::Blocked {
@@ -124,6 +125,7 @@ impl Search<'_> {
                 stack_pointer,
                 program_counter,
             }) => {
+                waited_for = Some((number, arguments));
                 self.waits_elsewhere(number, arguments[1])
                     && self.is_outside(program_counter, stack_pointer, TOP_WAITING)
             }
@@ -139,10 +141,17 @@ impl Search<'_> {
             Err(error) => return Err(refusal::of_tracing(self.process.pid, task.tid, error)),
         };
         self.stop(&tracee)?;
+        if tracee.has_shadow_stack() {
+            bail!(refusal::shadow_stack(self.process.pid));
+        }
         let mut registers = tracee.registers()?;
         let is_disturbed = self.is_disturbed(&registers, task);
-        if is_disturbed {
-            registers.repeat_system_call();
+        let is_same = |(number, arguments): &(i64, [u64; 6])| {
+            *number == registers.system_call() && arguments[1..4] == registers.arguments()[1..]
+        };
+        let first = waited_for.filter(is_same).map(|(_, arguments)| arguments[0]);
+        if let Some(first) = registers.first_argument().or(first).filter(|_| is_disturbed) {
+            registers.repeat_system_call(first);
             tracee.set_registers(&registers)?;
         }
         let waits = is_disturbed || self.waits(&registers);
@@ -151,7 +160,29 @@ impl Search<'_> {
         let is_fit = (waits || may_compute())
             && !self.is_ours(registers.link())
             && self.is_outside(registers.pc(), registers.sp(), top);
+        let is_fit = is_fit && self.begins_again(&tracee, &mut registers)?;
         Ok(is_fit.then_some((tracee, registers)))
+    }
+
+    /// Lets a thread that waited go on up to its system call, which may be another by then: one
+    /// that waits for the rest of the time.
+    fn begins_again(&self, tracee: &Tracee, registers: &mut Registers) -> Result<bool> {
+        let is_to = !TELL_RESTART && self.waits(registers);
+        if !is_to || tracee.resume(Resume::WithoutSystemCalls, 0).is_err() {
+            return Ok(true); // with a kernel that cannot, it waits for the whole time again
+        }
+        match tracee.wait(STOP_PATIENCE)? {
+            Some(Stop::SystemCall) => {
+                *registers = tracee.registers()?;
+                registers.make_system_call();
+                tracee.set_registers(registers)?;
+                return Ok(true);
+            }
+            Some(Stop::Signal(signal)) => tracee.resume(Resume::Freely, signal)?,
+            _ => tracee.resume(Resume::Freely, 0)?,
+        }
+        self.stop(tracee)?;
+        Ok(false)
     }
 
     fn stop(&self, tracee: &Tracee) -> Result<()> {
@@ -191,7 +222,11 @@ impl Search<'_> {
             let status = task.status().ok();
             status.is_some_and(|s| (s.sigpnd | s.shdpnd) & !s.sigblk == 0)
         };
-        registers.was_interrupted() && WAITING.contains(&registers.system_call()) && is_alone()
+        let before_pc = registers.pc().wrapping_sub(4);
+        let before_pc = self.memory.read_vec(before_pc, 4).unwrap_or_default();
+        registers.was_interrupted(&before_pc)
+            && WAITING.contains(&registers.system_call())
+            && is_alone()
     }
 
     /// Neither the thread nor what it has called last is the library, and a call has room.
@@ -205,7 +240,7 @@ impl Search<'_> {
     }
 
     fn is_ours(&self, address: u64) -> bool {
-        self.library.code.iter().any(|code| code.contains(&address))
+        self.library.code.iter().any(|code| code.contains(&(address & ADDRESS_BITS)))
     }
 }
 

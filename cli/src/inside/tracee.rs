@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options, regset};
 use nix::unistd::Pid;
 
-use super::registers::{Registers, VECTOR_SETS};
+use super::registers::{Registers, SHADOW_STACK_SET, VECTOR_SETS};
 use crate::explain::Memory;
 
 /// Of waitpid's status: how a thread stands that neither runs nor takes a signal.
@@ -126,6 +126,13 @@ impl Tracee {
 
     pub fn set_vectors(&self, vectors: &mut Vectors) -> Result<()> {
         self.regset(SETREGSET, vectors.set, &mut vectors.bytes).map(drop).map_err(refused)
+    }
+
+    /// Whether calls of its own alone may change where it returns to.
+    pub fn has_shadow_stack(&self) -> bool {
+        let mut state = [0; 3 * size_of::<u64>()];
+        let asked = SHADOW_STACK_SET.map(|set| self.regset(GETREGSET, set, &mut state));
+        matches!(asked, Some(Ok(_))) && state[0] & 1 != 0
     }
 
     /// How much of the buffer the set fills.
