@@ -94,13 +94,13 @@ static size_t path_append(char *path, size_t length, size_t room, const char *te
 static bool open_below_root(struct look *look, struct text_file *file, const char *path) {
     size_t length = path_append(look->path, 0, PATH_ROOM, look->root);
     path_append(look->path, length, sizeof look->path, path);
-    return text_file_open(file, look->path);
+    return text_file_open_unasked(file, look->path);
 }
 
 /* Opens a file of the directory being read. */
 static bool open_limit(struct look *look, const char *name) {
     memcpy(look->path + look->path_length, name, strlen(name) + 1);
-    bool is_open = text_file_open(&look->limit, look->path);
+    bool is_open = text_file_open_unasked(&look->limit, look->path);
     look->path[look->path_length] = '\0';
     look->was_found = look->was_found || is_open;
     return is_open;

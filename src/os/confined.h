@@ -2,9 +2,10 @@
  *
  * A program that is about to confine itself (seccomp) says so to the kernel by prctl, and so to us
  * (api/standard_linux.c); one that a jail confined before it began is told by the option
- * `confined`. From then on everything in src/os that would ask more of the kernel answers as if the
- * kernel did not know it: what calls may still be made are mmap, munmap, mremap, mprotect, madvise,
- * futex, and write for messages. It is never taken back. */
+ * `confined`. From then on everything in src/os that malloc calls by itself and that would ask
+ * more of the kernel answers as if the kernel did not know it: what calls may still be made are
+ * mmap, munmap, mremap, mprotect, madvise, futex, and write for messages. It is never
+ * taken back. */
 #ifndef PRIM_OS_CONFINED_H
 #define PRIM_OS_CONFINED_H
 

@@ -173,7 +173,7 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
     *suspension = (struct suspension){.caller = (int)syscall(SYS_gettid), .process = getpid()};
     suspension->directory = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/task",
                                          O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (syscall(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0) {
+    if (syscall(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0 && errno == ENOENT) {
         suspension->ended = suspension->process; /* its main thread, which stays in the list */
     }
     bool may_start = REGISTERS_ARE_KNOWN && may_start_helper(suspension);

@@ -19,6 +19,9 @@ struct text_file {
 /* False, and then there is nothing to be closed, if there is no such file for us. */
 bool text_file_open(struct text_file *file, const char *path);
 
+/* The same for what nobody asked us to look at: in a process that is confined there is no file. */
+bool text_file_open_unasked(struct text_file *file, const char *path);
+
 void text_file_close(struct text_file *file);
 
 /* The next byte, 0 to 255, or TEXT_FILE_END. */
@@ -33,7 +36,7 @@ char *text_file_line(struct text_file *file, char *room, size_t size);
  * none or if it exceeds 64 bits. */
 bool text_decimal(const char **text, uint64_t *number);
 
-/* The decimal number that a file begins with; false if there is none. */
+/* The decimal number that a file begins with, which nobody asked for; false if there is none. */
 bool text_file_number(const char *path, uint64_t *number);
 
 #endif

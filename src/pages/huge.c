@@ -48,7 +48,7 @@ static _Atomic uint32_t next_pause = FIRST_PAUSE; /* (atomic: hint) after the ne
 /* Whether the system gives huge pages to everybody: "[always] madvise never". */
 static bool is_system_generous(void) {
     struct text_file file;
-    if (!text_file_open(&file, "/sys/kernel/mm/transparent_hugepage/enabled")) {
+    if (!text_file_open_unasked(&file, "/sys/kernel/mm/transparent_hugepage/enabled")) {
         return false;
     }
     bool is_generous = text_file_byte(&file) == '[';

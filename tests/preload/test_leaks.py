@@ -300,6 +300,13 @@ def test_a_child_of_a_confined_process_is_not_checked(harness, fixtures):
     assert result.stderr.count(b"leak check of process") == 1
 
 
+def test_a_confined_process_is_looked_through_as_any(harness, fixtures):
+    rules = harness.directory / "suppressed"
+    rules.write_text("leak:confined_child\n")
+    harness.run_preloaded([fixtures("confined_child.c")], changes={
+        "PRIMALLOC_LEAK_CHECK": "normal", "PRIMALLOC_LEAK_SUPPRESS": str(rules)})
+
+
 def test_a_profile_of_the_programs_own_takes_nothing_away(harness, fixtures):
     """Whether it starts one or stops it, blocks that it frees are no leaks, and others are."""
     command = [fixtures("leak_and_profile.c", "-ldl")]
@@ -358,13 +365,26 @@ def test_a_filter_that_kills_the_helper_does_not_stop_the_check(harness, fixture
     assert b"other threads could not be stopped" in result.stderr
 
 
+def number_of(call):
+    result = subprocess.run(["gcc", "-E", "-P", "-include", "sys/syscall.h", "-"], check=True,
+                            input=f"SYS_{call}", capture_output=True, text=True, timeout=60)
+    return result.stdout.split()[-1]
+
+
 @pytest.mark.parametrize("call", ["gettid", "wait4", "getdents64", "lseek", "ptrace"])
 def test_a_filter_that_refuses_a_call_does_not_stop_the_check(harness, fixtures, call):
-    number = subprocess.run(["gcc", "-E", "-P", "-include", "sys/syscall.h", "-"], check=True,
-                            input=f"SYS_{call}", capture_output=True, text=True, timeout=60)
-    result = harness.run_preloaded([fixtures("leak_filter.c"), number.stdout.split()[-1]],
-                                   timeout=30, changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    result = harness.run_preloaded([fixtures("leak_filter.c"), number_of(call)], timeout=30,
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"})
     assert b"other threads could not be stopped" in result.stderr
+
+
+@pytest.mark.parametrize("call", ["sync", "faccessat"])
+def test_the_stack_of_main_is_looked_at_under_a_filter(harness, fixtures, call):
+    """The latter tells whether main has ended already."""
+    command = [fixtures("leak_filter.c"), number_of(call), "in a thread"]
+    result = harness.run_preloaded(command, timeout=30,
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    assert b"no leaks" in result.stderr, result.stderr
 
 
 def test_a_check_without_memory_is_told_of(harness, fixtures):

@@ -29,6 +29,8 @@ def test_a_child_of_a_confined_process_has_its_own(harness, fixtures):
         for path in own:
             assert pprof.Profile(path).facts["program"].split()[0] == path.name.split(".")[1]
     assert pprof.Profile(harness.directory / "b.pb.gz").total("inuse_space") == 1_500_000
+    harness.run_preloaded([fixtures("confined_child.c")], changes={"PRIMALLOC_PROFILE": "c.heap"})
+    assert "/confined_child\n" in (harness.directory / "c.heap").read_text()
 
 
 def test_a_file_that_cannot_be_written_is_named(harness):
