@@ -44,3 +44,8 @@ def test_what_is_freed_meanwhile_waits_for_the_profile(harness, program):
 
 def test_children_of_a_program_that_began_to_check_late(harness, program):
     assert harness.run_preloaded([program, "mcheck"]).stdout == b"forked\n"
+
+
+def test_who_flushes_all_files_meanwhile_can_allocate(harness, fixtures):
+    """libc's list of files is waited for before our locks are taken, as libc's own malloc does."""
+    assert harness.run_preloaded([fixtures("fork_files.c")]).stdout == b"forked\n"
