@@ -314,6 +314,7 @@ void purge_tick(void) {
     }
     store_relaxed(&purge_is_due, is_under_way && !is_over(&purge.idle));
     lock_release_unranked(&purge.lock);
+    limits_note_resident(page_heap_resident_bytes()); /* the limit may be another by now */
     limits_note_time(now);
 }
 

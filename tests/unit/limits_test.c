@@ -221,6 +221,33 @@ static void test_soft_limit(void **state) {
     purge_all(0);
 }
 
+/* Who holds more than a limit that was lowered is pressed, though nothing more is taken; and no
+ * longer when it is raised. */
+static void test_soft_limit_set_later(void **state) {
+    (void)state;
+    purge_all(0);
+    struct span *kept = take(8 * MIB / SLICE_SIZE);
+    struct span *reused = take(8 * MIB / SLICE_SIZE);
+    for (int i = 0; i < 2; i++) {
+        give_back(reused);
+        reused = take(8 * MIB / SLICE_SIZE);
+        assert_false(limits_are_pressed());
+        options.soft_limit = 10 * MIB;
+        purge_tick();
+        assert_true(limits_are_pressed());
+        options.soft_limit = OPTION_AUTO;
+        purge_tick();
+    }
+    options.soft_limit = 10 * MIB;
+    purge_tick();
+    give_back(reused);
+    assert_true(page_heap.dirty.slice_count * SLICE_SIZE <= limits_slack());
+    options.soft_limit = OPTION_AUTO;
+    give_back(kept);
+    purge_all(0);
+    assert_false(limits_are_pressed());
+}
+
 /* Locked pages stay: they are not asked for at each free, until others have come. */
 static void test_soft_limit_with_locked_pages(void **state) {
     (void)state;
@@ -312,6 +339,7 @@ int main(void) {
         cmocka_unit_test(test_hard_limit),
         cmocka_unit_test(test_growth_at_the_hard_limit),
         cmocka_unit_test(test_soft_limit),
+        cmocka_unit_test(test_soft_limit_set_later),
         cmocka_unit_test(test_soft_limit_with_locked_pages),
         cmocka_unit_test(test_growth_to_the_soft_limit),
         cmocka_unit_test(test_confined),
