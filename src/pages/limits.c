@@ -60,9 +60,16 @@ void limits_note_growth(size_t mapped_bytes) {
     }
 }
 
+/* A clock that was set back (a child in another time namespace, a process that was frozen and
+ * restored) must not put it off for longer than that. */
+static bool is_time(uint64_t now_ms, uint64_t next_ms) {
+    enum { FAR_MS = 2 * LIMITS_LOOK_INTERVAL_MS };
+    return now_ms >= next_ms || next_ms - now_ms > FAR_MS;
+}
+
 static void look_if_time(uint64_t now_ms) {
     uint64_t next = load_relaxed(&limits.next_look_ms);
-    if (now_ms >= next &&
+    if (is_time(now_ms, next) &&
         compare_exchange_relaxed(&limits.next_look_ms, &next, now_ms + LIMITS_LOOK_INTERVAL_MS)) {
         limits_look_now("");
     }
@@ -75,7 +82,7 @@ void limits_look_when_due(void) {
 
 void limits_note_time(uint64_t now_ms) {
     uint64_t next = load_relaxed(&limits.next_look_ms);
-    if (next && now_ms >= next) {
+    if (next && is_time(now_ms, next)) {
         store_relaxed(&limits.is_look_due, true);
     }
 }

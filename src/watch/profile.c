@@ -116,8 +116,9 @@ static PRIM_COLD void write_if_due(void) {
     if (settings.seconds && machine_ticks() >= next_look) {
         next_look = machine_ticks() + TICKS_BETWEEN_LOOKS;
         uint64_t now = machine_clock_us();
-        if (now >= next_us) {
-            next_us = now + settings.seconds * 1000000;
+        uint64_t interval = settings.seconds * 1000000;
+        if (now >= next_us || next_us - now > interval) { /* later: the clock was set back */
+            next_us = now + interval;
             write_file(NULL, PROFILE_SECONDS);
         }
     }

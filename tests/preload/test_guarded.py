@@ -134,6 +134,12 @@ def test_default_rate_is_bounded(guarded):
     assert (result.returncode, result.stdout) == (0, b"clean\n")
 
 
+def test_a_clock_that_was_set_back_ends_nothing(harness, fixtures):
+    changes = {"PRIMALLOC_GUARDED": "1", "PRIMALLOC_GUARDED_BYTES": "1"}
+    result = harness.run([fixtures("clock_set_back.c")], environment=harness.preloaded(**changes))
+    assert result.stdout in (b"guarded 0\n", b"skipped\n")
+
+
 @pytest.mark.parametrize("slots", ["16384", "65536"])
 def test_slots_leave_mappings(harness, fixtures, slots):
     """Each is two of the kernel's mappings, of which a process may have 65,530."""

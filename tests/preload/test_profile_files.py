@@ -75,3 +75,9 @@ def test_a_file_that_is_written_anew_keeps_its_mode_and_owner(harness):
     harness.run_preloaded(["true"], changes={"PRIMALLOC_PROFILE": "h.pb.gz"})
     assert pprof.Profile(path).facts["program"].endswith("true")
     assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_uid) == (0o640, owner)
+
+
+def test_files_by_time_when_the_clock_was_set_back(harness, fixtures):
+    environment = harness.preloaded(PRIMALLOC_PROFILE="heap,rate=4K,seconds=1")
+    result = harness.run([fixtures("clock_set_back.c"), "heap"], environment=environment)
+    assert result.stdout in (b"none 0\n", b"skipped\n")

@@ -105,6 +105,10 @@ static void test_looks(void **state) {
     limits_look();
     assert_true(limits.next_look_ms >= start + LIMITS_LOOK_INTERVAL_MS);
     assert_true(limits.group != 4711 || cgroup_memory_limits("").hard == CGROUP_UNKNOWN);
+    store_relaxed(&limits.next_look_ms, start + 1000 * LIMITS_LOOK_INTERVAL_MS);
+    limits_note_time(start); /* the clock was set back */
+    limits_look();
+    assert_true(limits.next_look_ms < start + 500 * LIMITS_LOOK_INTERVAL_MS);
     store_relaxed(&limits.group, LIMITS_NONE);
 }
 
