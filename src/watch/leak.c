@@ -7,6 +7,7 @@
 
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/print.h"
 #include "os/memory.h"
@@ -47,6 +48,9 @@ static void pass_over(struct leak_graph *graph) {
         } else if (is_of_loader(block->site)) {
             leak_graph_follow_block(graph, block, LEAK_REACHABLE);
         }
+    }
+    if (!getauxval(AT_BASE)) { /* no loader: in a static program its code is the program's own */
+        leak_suppress_by(graph, "leak:^_dl_allocate_tls$");
     }
 }
 

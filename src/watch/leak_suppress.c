@@ -142,12 +142,7 @@ static PRIM_COLD char *read_rules(const char *path) {
     return text;
 }
 
-PRIM_COLD void leak_suppress(struct leak_graph *graph, const char *path) {
-    char *text = read_rules(path);
-    if (!text) {
-        return;
-    }
-    complain(text, path);
+PRIM_COLD void leak_suppress_by(struct leak_graph *graph, const char *text) {
     struct suppressions suppressions = {.text = text};
     for (size_t i = 0; i < graph->count; i++) {
         struct leak_block *block = &graph->blocks[i];
@@ -156,5 +151,13 @@ PRIM_COLD void leak_suppress(struct leak_graph *graph, const char *path) {
         }
     }
     live_table_empty(&suppressions.known);
-    memory_unmap(text, FILE_SIZE_MAX);
+}
+
+PRIM_COLD void leak_suppress(struct leak_graph *graph, const char *path) {
+    char *text = read_rules(path);
+    if (text) {
+        complain(text, path);
+        leak_suppress_by(graph, text);
+        memory_unmap(text, FILE_SIZE_MAX);
+    }
 }

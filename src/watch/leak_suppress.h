@@ -13,4 +13,7 @@ bool leak_pattern_matches(const char *pattern, const char *text);
  * line that is no pattern. */
 void leak_suppress(struct leak_graph *graph, const char *path);
 
+/* The same by such lines themselves. */
+void leak_suppress_by(struct leak_graph *graph, const char *text);
+
 #endif

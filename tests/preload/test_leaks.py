@@ -159,6 +159,15 @@ def test_a_static_program_without_tables_names_the_caller(harness, library, tmp_
                      result.stderr)
 
 
+def test_what_a_static_program_keeps_for_ended_threads_is_no_leak(harness, fixtures, library):
+    archive = library.parent / "libprimalloc.a"
+    program = fixtures("threads_joined.c", "-static", "-Wl,-u,malloc", str(archive),
+                       output="threads_joined_static")
+    environment = harness.environment(PRIMALLOC_LEAK_CHECK="normal")
+    result = harness.run([program], environment=environment, check=False)
+    assert result.returncode == 0 and b"no leaks" in result.stderr
+
+
 def test_what_is_asked_for_can_be_less_or_more(check):
     assert check("inner_kept", "normal")[0] == 0
     status, errors = check("inner_kept", "strict")
