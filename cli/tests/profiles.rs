@@ -202,14 +202,41 @@ fn a_primalloc_that_is_linked_in_is_the_one_that_is_asked() {
         return;
     };
     let archive = library.with_file_name("libprimalloc.a");
-    let loser = compile("loser.c", "loser-linked", &["-O0", archive.to_str().unwrap(), "-pthread"]);
-    let run = |arguments: &[&str]| {
-        let mut tool = tool();
-        tool.env("PRIMALLOC_LIBRARY", &library).args(arguments).arg("--").arg(&loser);
-        tool.assert().stderr(contains("has primalloc linked in; none is preloaded"))
+    let archive = archive.to_str().unwrap();
+    let prefixed = library.with_file_name("libprimalloc_prefixed.a");
+    let prefixed = prefixed.to_str().unwrap();
+    for (name, options) in [
+        ("loser-linked", &[archive][..]),
+        ("loser-static", &["-static", archive]),
+        ("loser-beside", &["-Dmalloc=prim_malloc", "-Dfree=prim_free", prefixed]),
+    ] {
+        let loser = compile("loser.c", name, &[&["-O0", "-pthread"], options].concat());
+        let run = |arguments: &[&str]| {
+            let mut tool = tool();
+            tool.env("PRIMALLOC_LIBRARY", &library).args(arguments).arg("--").arg(&loser);
+            tool.assert().stderr(contains("has primalloc linked in; none is preloaded"))
+        };
+        run(&["leaks"]).code(23).stderr(contains("make_list"));
+        run(&["profile", "--rate", "1"]).success().stderr(contains("make_list"));
+    }
+}
+
+#[test]
+fn what_is_linked_in_is_told_to_stay() {
+    let Some(library) = real_library() else {
+        return;
     };
-    run(&["leaks"]).code(23).stderr(contains("make_list"));
-    run(&["profile", "--rate", "1"]).success().stderr(contains("make_list"));
+    let prefixed = library.with_file_name("libprimalloc_prefixed.a");
+    let options = ["-Dmalloc=prim_malloc", "-Dfree=prim_free", prefixed.to_str().unwrap()];
+    let beside = compile("loser.c", "loser-beside", &options);
+    let remark =
+        contains("loser-beside has primalloc linked in: what it allocates from that stays");
+    tool().args(["run", "--"]).arg(beside).assert().success().stderr(remark);
+    let archive = library.with_file_name("libprimalloc.a");
+    let whole = compile("loser.c", "loser-static", &["-static", archive.to_str().unwrap()]);
+    let refused =
+        contains("loser-static is linked statically, and primalloc with it: nothing else");
+    tool().args(["run", "--"]).arg(whole).assert().code(126).stderr(refused);
 }
 
 #[test]

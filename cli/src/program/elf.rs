@@ -44,7 +44,7 @@ pub struct Image {
     pub soname: Option<String>,
     pub needed: Vec<String>,
     pub is_go: bool,
-    /// What libraries find in it.
+    /// What it allocates from, whatever is preloaded.
     pub malloc: Option<LinkedMalloc>,
     /// It says where primalloc's records are: the library does, and who has it linked in.
     pub has_note: bool,
@@ -53,8 +53,9 @@ pub struct Image {
 /// Whose malloc is linked into a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LinkedMalloc {
-    /// That of libprimalloc.a, or of the single file.
+    /// That of an archive, the Rust crate or the single file, under malloc's names or others.
     Primalloc,
+    /// One that libraries find in it.
     Other,
 }
 
@@ -117,10 +118,16 @@ where
         let texts = section.data(endian, data).unwrap_or_default();
         texts.windows(mark.len()).any(|window| window == mark)
     };
-    image.malloc = has_malloc.then(|| match sections.section_by_name(endian, b".rodata") {
-        Some((_, section)) if has_mark(section) => LinkedMalloc::Primalloc,
-        _ => LinkedMalloc::Other,
-    });
+    let is_ours = || {
+        let texts = sections.section_by_name(endian, b".rodata");
+        texts.is_some_and(|(_, section)| has_mark(section))
+    };
+    image.malloc = match has_malloc {
+        true if is_ours() => Some(LinkedMalloc::Primalloc),
+        true => Some(LinkedMalloc::Other),
+        // A static program shows no names to libraries, and those of the crate are hidden.
+        false => image.has_note.then_some(LinkedMalloc::Primalloc),
+    };
     Ok(image)
 }
 

@@ -67,6 +67,7 @@ fn check_loader(program: &Program, image: &Image, library: &Path) -> Result<(), 
             .is_some_and(|name| name.starts_with("ld-") || name.starts_with("ld64.so"));
         return match (is_loader, image.is_go) {
             (true, _) => Ok(()),
+            _ if image.has_note => Err(CannotStart::StaticWithUs { program: title }),
             (false, true) => Err(CannotStart::StaticGo { program: title }),
             (false, false) => Err(CannotStart::Static { program: title }),
         };

@@ -40,17 +40,23 @@ impl Program {
         command
     }
 
-    /// The malloc that is linked into it, which is found before any that is preloaded.
+    /// The malloc that is linked into it, which what is preloaded does not take the place of.
     pub fn own_malloc(&self) -> Option<LinkedMalloc> {
         Image::read(&self.image).ok()?.malloc
     }
 
     /// What is to be said of one that has a malloc of its own: it may not be reached.
     pub fn own_malloc_remark(&self) -> String {
+        let title = self.title();
+        if self.own_malloc() == Some(LinkedMalloc::Primalloc) {
+            return format!(
+                "{title} has primalloc linked in: what it allocates from that stays there, \
+                 whatever is preloaded"
+            );
+        }
         format!(
-            "{} has a malloc linked in, which is found before any that is preloaded: what it \
-             allocates is that one's, unless it passes calls on",
-            self.title()
+            "{title} has a malloc linked in, which is found before any that is preloaded: what it \
+             allocates is that one's, unless it passes calls on"
         )
     }
 
@@ -87,6 +93,11 @@ pub enum CannotStart {
          in. Link it dynamically, or link it anew with libprimalloc.a"
     )]
     Static { program: String },
+    #[error(
+        "{program} is linked statically, and primalloc with it: nothing else can be brought in. \
+         Start it as it is; options are given in PRIMALLOC_OPTIONS"
+    )]
+    StaticWithUs { program: String },
     #[error(
         "{program} is a static Go program: Go's runtime has an allocator of its own and calls \
          no malloc. Only the C parts of a Go program built with cgo can use primalloc"
@@ -142,6 +153,7 @@ impl CannotStart {
         matches!(
             self,
             Static { .. }
+                | StaticWithUs { .. }
                 | StaticGo { .. }
                 | OtherMachine { .. }
                 | Musl { .. }

@@ -14,7 +14,7 @@ use crate::environment;
 use crate::handshake::{Handshake, State};
 use crate::library;
 use crate::processes::explain_missing_library;
-use crate::program::{self, LinkedMalloc, Program};
+use crate::program::{self, CannotStart, LinkedMalloc, Program};
 use crate::verbs::report_files::tell;
 
 const EXAMPLES: &str = "\
@@ -147,7 +147,7 @@ fn start(
     let program = Program::resolve(words)?;
     let own_malloc = program.own_malloc();
     let is_there = own_malloc == Some(LinkedMalloc::Primalloc) && how.is_one_library_enough;
-    check(preload, how, &program, &library)?;
+    check(preload, how, &program, &library, is_there)?;
 
     let mut command = program.command();
     if is_there {
@@ -172,8 +172,15 @@ fn start(
     Ok(Started { program, library, how, has_other_malloc, child, handshake, supervisor })
 }
 
-fn check(preload: &PreloadArguments, how: How, program: &Program, library: &Path) -> Result<()> {
+fn check(
+    preload: &PreloadArguments,
+    how: How,
+    program: &Program,
+    library: &Path,
+    is_there: bool,
+) -> Result<()> {
     match program::check_preloadable(program, library) {
+        Err(CannotStart::StaticWithUs { .. }) if is_there => {}
         Err(reason) if reason.is_only_about_preloading() && preload.force => {}
         Err(reason) => return Err(reason.into()),
         Ok(()) => {}
