@@ -9,10 +9,19 @@ pub fn readable(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
 
+/// Stands for `operator()` where brackets are looked for; in no name.
+const CALL: char = '\u{1}';
+
 /// The name without arguments: neither templates' nor calls'.
 ///
 /// `std::vector<int, std::allocator<int> >::push_back(int const&)` is `std::vector<…>::push_back`.
 pub fn short(name: &str) -> String {
+    if let Some((before, after)) = name.split_once("operator()") {
+        // A lambda's, or a function object's: the brackets are the name's own.
+        if !before.contains("operator") && !after.contains("operator") {
+            return short(&format!("{before}{CALL}{after}")).replace(CALL, "operator()");
+        }
+    }
     if name.contains("operator") {
         return name.to_owned();
     }
@@ -109,6 +118,14 @@ mod tests {
                 "hashbrown::raw::RawTable<…>::reserve_rehash",
             ),
             ("operator new(unsigned long)", "operator new(unsigned long)"),
+            ("operator()", "operator()"),
+            ("operator()<long int>", "operator()<…>"),
+            ("Cache::operator()(int) const", "Cache::operator()"),
+            (
+                "auto run(int)::{lambda(auto:1)#1}::operator()<long>(long) const",
+                "run::{lambda#1}::operator()<…>",
+            ),
+            ("Cache::operator[](int)", "Cache::operator[](int)"),
             ("broken<name", "broken<name"),
             ("(in libgone.so)", "(in libgone.so)"),
             ("net/http.(*conn).serve", "net/http.(*conn).serve"),

@@ -203,10 +203,13 @@ impl Object {
             frames.push(CodeFrame::default());
         }
         if let Some(outermost) = frames.last_mut() {
-            // The symbol table's name has template arguments and the namespace.
-            let linked = self.function_name(address);
-            if let Some(name) = linked.filter(|_| outermost.function.is_none()) {
-                outermost.function = Some(readable(name));
+            let linked = self.function_name(address).map(readable);
+            let is_fuller = |name: &String| match &outermost.function {
+                Some(known) => is_whole_name_of(name, known),
+                None => true,
+            };
+            if let Some(name) = linked.filter(is_fuller) {
+                outermost.function = Some(name);
             }
         }
         frames
@@ -215,6 +218,15 @@ impl Object {
     fn lines(&self) -> Option<&Lines> {
         self.lines.get_or_init(|| Lines::open(&self.path, &self.debug_files)).as_ref()
     }
+}
+
+/// Whether `linked`, from the symbol table, says where `known` lies: of what no other file can see,
+/// as lambdas and all in anonymous namespaces, gcc's debug information has the last word alone.
+fn is_whole_name_of(linked: &str, known: &str) -> bool {
+    let word = known.split('<').next().unwrap_or(known);
+    let is_word_alone =
+        !known.contains("::") && word.split_once('(').is_none_or(|(_, rest)| rest == ")");
+    is_word_alone && linked.contains(&format!("::{word}"))
 }
 
 /// Mapped for the rest of the tool's life, which ends with the report.
@@ -258,6 +270,26 @@ mod tests {
         let segment = object.segments.iter().find(|s| s.address <= text.start).unwrap();
         assert_eq!(object.address_of_offset(segment.offset), Some(segment.address));
         assert!(Objects::default().get(&"/etc/passwd".into()).is_none());
+    }
+
+    #[test]
+    fn a_word_alone_has_its_place_by_the_symbol_table() {
+        for (linked, known) in [
+            ("(anonymous namespace)::Cache::put(int)", "put"),
+            ("void (anonymous namespace)::put<int>(int)", "put<int>"),
+            ("main::{lambda(int)#1}::operator()(int) const", "operator()"),
+            ("auto main::{lambda(auto:1)#1}::operator()<long>(long) const", "operator()<long int>"),
+        ] {
+            assert!(is_whole_name_of(linked, known), "{linked}");
+        }
+        for (linked, known) in [
+            ("put", "put"),
+            ("Cache::put(int)", "Cache::put(int)"),
+            ("put(int) [clone .cold]", "put(int)"),
+            ("Cache::other(int)", "folded"),
+        ] {
+            assert!(!is_whole_name_of(linked, known), "{linked}");
+        }
     }
 
     #[test]

@@ -127,6 +127,7 @@ pub fn is_wrapper(name: &str) -> bool {
     let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     role_of_name(name) == Role::Allocator
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || name.contains(" as core::alloc::global::GlobalAlloc>::")
         || NAMES.contains(&bare)
         || is_plain && ENDS.iter().any(|end| word.ends_with(end))
 }
@@ -171,6 +172,7 @@ mod tests {
             "zmalloc.constprop.0",
             "OPENSSL_malloc",
             "os::malloc",
+            "<primalloc::Primalloc as core::alloc::global::GlobalAlloc>::alloc",
         ] {
             assert!(is_wrapper(name), "{name}");
         }
