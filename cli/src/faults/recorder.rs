@@ -438,19 +438,20 @@ fn maps_of(pid: i32) -> Vec<MemoryMap> {
     maps.map_or_else(|_| Vec::new(), |maps| maps.0)
 }
 
-/// By the libraries that are mapped; primalloc, linked in, by the names of its memory. Where there
-/// is no other, malloc is the C library's.
+/// By the libraries that are mapped, the first of which lies highest: what is preloaded is before
+/// what the program is linked with. primalloc, linked in, is known by the names of its memory.
+/// Where there is no other, malloc is the C library's.
 fn allocator_of(maps: &[MemoryMap]) -> Option<&'static str> {
-    let other = maps.iter().find_map(|map| match &map.pathname {
+    let library = maps.iter().rev().find_map(|map| match &map.pathname {
         MMapPath::Path(path) => allocators::name_of_library(path),
-        MMapPath::Other(name) if name.starts_with("anon:primalloc") => Some(allocators::PRIMALLOC),
         _ => None,
     });
-    let has_glibc = || {
-        maps.iter()
-            .any(|map| matches!(&map.pathname, MMapPath::Path(path) if allocators::is_glibc(path)))
-    };
-    other.or_else(|| has_glibc().then_some(allocators::GLIBC))
+    let has = |is_it: fn(&MMapPath) -> bool| maps.iter().any(|map| is_it(&map.pathname));
+    let is_ours = |path: &_| matches!(path, MMapPath::Other(n) if n.starts_with("anon:primalloc"));
+    let is_glibc = |path: &_| matches!(path, MMapPath::Path(path) if allocators::is_glibc(path));
+    library
+        .or_else(|| has(is_ours).then_some(allocators::PRIMALLOC))
+        .or_else(|| has(is_glibc).then_some(allocators::GLIBC))
 }
 
 /// That of most faults. Where none was seen to fault, or several as often, it is that of the
@@ -484,5 +485,16 @@ mod tests {
         let own = maps_of(Pid::this().as_raw());
         assert_eq!(allocator_of(&own), Some(allocators::GLIBC));
         assert_eq!(allocator_of(&[]), None);
+    }
+
+    #[test]
+    fn of_two_allocators_the_one_that_was_mapped_first_serves() {
+        let mut maps = maps_of(Pid::this().as_raw());
+        maps.truncate(2);
+        maps[0].pathname = MMapPath::Path("/usr/lib/libjemalloc.so.2".into());
+        maps[1].pathname = MMapPath::Path("/usr/lib/libprimalloc.so.0".into());
+        assert_eq!(allocator_of(&maps), Some(allocators::PRIMALLOC));
+        maps.reverse();
+        assert_eq!(allocator_of(&maps), Some("jemalloc"));
     }
 }
