@@ -58,6 +58,7 @@ fn who_has_ended_is_told_from_who_never_was() {
     wait_until("the program's end", || stat().contains(") Z "));
     let parent = format!("it has ended, and its parent, process {}, ", std::process::id());
     assert_refused(&id, &parent);
+    assert_says(&plain_tool().args(["faults", "--pid", &id]).output().unwrap(), &parent);
     child.wait().unwrap();
     assert_refused(&id, "there is no such process");
 }

@@ -15,6 +15,7 @@ use crate::allocators::{self, option_complaints};
 use crate::arguments::PreloadArguments;
 use crate::child::{self, LaunchStamp, Outcome, Supervisor};
 use crate::environment;
+use crate::explain;
 use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
 use crate::library;
 use crate::output::faults as output;
@@ -231,20 +232,20 @@ fn watch_process(arguments: &FaultsArguments, pid: Pid) -> Result<ExitCode> {
 
 /// The command line of a process that may be watched.
 fn check_process(pid: Pid) -> Result<String> {
-    if pid.as_raw() <= 0 || !is_running(pid) {
+    if pid.as_raw() <= 0 {
         bail!("{pid}: there is no such process");
     }
-    let process = procfs::process::Process::new(pid.as_raw()).context("it has just ended")?;
+    let process = procfs::process::Process::new(pid.as_raw());
+    let process = process.map_err(|error| explain::refusal(pid.as_raw(), error))?;
+    explain::check(&process)?;
     let status = process.status().with_context(|| format!("{pid}: cannot be looked at"))?;
     if !geteuid().is_root() && Uid::from_raw(status.euid) != geteuid() {
         bail!("{pid}: is another user's process, which only root can watch");
     }
     let words: Vec<OsString> =
         process.cmdline().unwrap_or_default().into_iter().map(OsString::from).collect();
-    if words.is_empty() {
-        bail!("{pid}: is a thread of the kernel ({}), not a program", status.name);
-    }
-    Ok(shell_text(&words))
+    // A process may wipe it.
+    Ok(if words.is_empty() { status.name } else { shell_text(&words) })
 }
 
 fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> Result<()> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::meant::process_number;
 use super::process_files::{NUMBER, ProcessFile, keep, of_another, tell_not_shown};
 use super::profile_options::{Heading, ShownArguments, WrittenArguments, keep_output_free};
 use super::profile_running;
@@ -50,7 +51,7 @@ const VARIABLE: &str = "PRIMALLOC_PROFILE";
 #[command(after_help = EXAMPLES)]
 pub struct ProfileArguments {
     /// Profile this running process from now on instead of starting a program
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
+    #[arg(long, value_name = "PID", value_parser = process_number,
           conflicts_with_all = ["command", "options", "force"], allow_negative_numbers = true)]
     pid: Option<i32>,
 

@@ -16,6 +16,7 @@ use super::report_files::{all_of, shell_text, tell, write};
 use crate::child::Supervisor;
 use crate::explain::{Asked, explain};
 use crate::inside::Inside;
+use crate::output::time_text;
 use crate::profile::{self, View};
 
 /// Long enough for what a service does again and again.
@@ -32,9 +33,9 @@ pub fn run(arguments: &ProfileArguments, pid: i32) -> Result<ExitCode> {
     let running = inside.start_profile(&arguments.settings())?;
     let duration = arguments.duration.unwrap_or(DURATION);
     tell(format!(
-        "{} ({pid}) is profiled for {} seconds; Ctrl-C ends it earlier",
+        "{} ({pid}) is profiled for {}; Ctrl-C ends it earlier",
         inside.program,
-        duration.as_secs_f64()
+        time_text(duration.as_secs_f64())
     ));
     let end = Instant::now() + duration;
     supervisor.wait_for_request(|| Instant::now() >= end || !inside.is_running())?;

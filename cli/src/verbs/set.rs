@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::meant::meant;
+use super::meant::{meant, process_number};
 use super::report_files::{STANDARD_OUTPUT, check_files, print, take_output, tell, write};
 use crate::OWN_FAILURE;
 use crate::environment::Setting;
@@ -34,7 +34,7 @@ Exit status: 0; 125 if an option could not be set, after the others have been.";
 #[command(after_help = EXAMPLES)]
 pub struct SetArguments {
     /// The process, by its number (primalloc ps lists those on primalloc)
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
+    #[arg(value_name = "PID", value_parser = process_number,
           allow_negative_numbers = true)]
     pid: i32,
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::meant::meant;
+use super::meant::{meant, process_number};
 use super::report_files::{STANDARD_OUTPUT, check_files, print, take_output, write};
 use crate::inside::Inside;
 use crate::output::bytes_text;
@@ -31,7 +31,7 @@ page faults.";
 #[command(after_help = EXAMPLES)]
 pub struct TrimArguments {
     /// The process, by its number (primalloc ps lists those on primalloc)
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
+    #[arg(value_name = "PID", value_parser = process_number,
           allow_negative_numbers = true)]
     pid: i32,
 

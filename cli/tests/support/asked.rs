@@ -67,7 +67,7 @@ impl Asked {
         let mut running = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(running.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("is profiled for 3600 seconds"), "{line}");
+        assert!(line.contains("is profiled for 60 minutes"), "{line}");
         let end = self.ticks() + 5;
         wait_until("some work", || self.ticks() >= end);
         kill(Pid::from_raw(running.id() as i32), Signal::SIGTERM).unwrap();
