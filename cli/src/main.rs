@@ -14,6 +14,7 @@ mod inside;
 mod library;
 mod measure;
 mod output;
+mod proc_texts;
 mod processes;
 mod profile;
 mod program;

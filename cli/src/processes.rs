@@ -14,6 +14,7 @@ use procfs::process::{MMapPath, Process, Stat, all_processes};
 use serde::Serialize;
 
 use crate::handshake;
+use crate::proc_texts;
 use crate::program::Image;
 
 /// What the library names its anonymous memory, where the kernel lets it.
@@ -126,7 +127,7 @@ enum Mapped {
 
 fn mapped_primalloc(process: &Process) -> Result<Option<Mapped>, ProcError> {
     let mut mapped = None;
-    for map in process.maps()? {
+    for map in proc_texts::maps(process)? {
         match map.pathname {
             MMapPath::Path(path) if is_library(&path) => return Ok(Some(Mapped::Library(path))),
             MMapPath::Other(name) if name.starts_with(ANONYMOUS_NAME) => {
@@ -153,7 +154,7 @@ pub fn is_library(path: &Path) -> bool {
 }
 
 fn describe(process: &Process, mapped: Mapped, versions: &mut Versions) -> Option<RunningProcess> {
-    let status = process.status().ok()?;
+    let status = proc_texts::status(process).ok()?;
     let (library, library_state) = match mapped {
         Mapped::Linked => (None, LibraryState::Static),
         Mapped::Library(path) => {
@@ -221,14 +222,16 @@ fn user_name(uid: u32) -> String {
 
 /// Threads of the kernel have no command line.
 fn is_program(process: &Process) -> bool {
-    process.cmdline().is_ok_and(|words| !words.is_empty())
+    proc_texts::cmdline(process).is_ok_and(|words| !words.is_empty())
 }
 
 /// The name that the program was started by, without what it has written after it since.
 pub fn program_name(process: &Process) -> Option<String> {
-    let words = process.cmdline().ok()?;
-    let path = words.first()?.split(' ').next()?;
-    let name = Path::new(path).file_name()?.to_string_lossy();
+    let words = proc_texts::cmdline(process).ok()?;
+    let word = Path::new(words.first()?);
+    let is_whole = process.exe().is_ok_and(|exe| exe.file_name() == word.file_name());
+    let path = if is_whole { word } else { Path::new(words[0].split(' ').next()?) };
+    let name = path.file_name()?.to_string_lossy();
     Some(name.trim_end_matches(':').to_owned())
 }
 

@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
 use predicates::prelude::*;
@@ -169,6 +172,29 @@ fn names_are_shown_as_they_are() {
     running.explain(&[]).stdout(contains("named\u{fffd}cod.exe ("));
     let page = running.explain(&["--html", "-"]);
     page.stdout(contains("<h1>named\u{fffd}cod.exe (").and(contains("\u{202e}").not()));
+}
+
+/// The kernel cuts a name after 15 bytes, here in the middle of a letter.
+#[test]
+fn names_need_be_no_text() {
+    let Some(library) = preloaded() else { return };
+    let plain = program("plainly-named", &["-ldl"]);
+    let cases: [(&str, &[u8], &str); 2] = [
+        ("names", b"no\xfftext", "no\u{fffd}text"),
+        ("of two words", "программа".as_bytes(), "программа"),
+    ];
+    for (directory, name, shown) in cases {
+        let directory = FILES.join(directory);
+        fs::create_dir_all(&directory).unwrap();
+        let target = directory.join(OsStr::from_bytes(name));
+        fs::copy(&plain, &target).unwrap();
+        let running = Running::ready(&target, &[("LD_PRELOAD", &library)]);
+        running.explain(&[]).stdout(contains(format!("{shown} (")).and(contains("on primalloc")));
+        let id = running.0.id().to_string();
+        let faults = ["faults", "--no-perf", "--duration", "10ms", "--pid", &id];
+        tool().args(faults).assert().success().stdout(contains(shown));
+        tool().args(["ps"]).assert().success().stdout(contains(shown));
+    }
 }
 
 /// Who starts it in the background has the tool's number.

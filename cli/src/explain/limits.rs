@@ -7,6 +7,8 @@ use procfs::process::{Limit as ResourceLimit, LimitValue, MountInfo, Process};
 use procfs::{FromRead, ProcessCGroup, ProcessCGroups};
 use serde::Serialize;
 
+use crate::proc_texts;
+
 /// From here on the kernel means none: version 1 writes the greatest multiple of the page size.
 const UNLIMITED: u64 = 1 << 60;
 
@@ -38,7 +40,9 @@ pub fn limits(process: &Process) -> Vec<Limit> {
 }
 
 fn own_limits(process: &Process) -> Vec<Limit> {
-    let (Ok(limits), Ok(status)) = (process.limits(), process.status()) else { return Vec::new() };
+    let (Ok(limits), Ok(status)) = (process.limits(), proc_texts::status(process)) else {
+        return Vec::new();
+    };
     let limit = |kind, limit: ResourceLimit, used_kib: Option<u64>| match limit.soft_limit {
         LimitValue::Value(limit_bytes) => Some(Limit {
             kind,

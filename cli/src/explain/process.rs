@@ -12,7 +12,7 @@ use super::limits::limits;
 use super::memory::Memory;
 use super::refusal::{check, forbidden, refusal};
 use super::{Source, Subject};
-use crate::processes;
+use crate::{proc_texts, processes};
 
 /// Of a page's entry in /proc/PID/pagemap.
 const PRESENT: u64 = 1 << 63;
@@ -27,7 +27,7 @@ pub fn subject(pid: i32) -> Result<Subject> {
     let process = Process::new(pid).map_err(|error| refusal(pid, error))?;
     let program = processes::program_name(&process).or_else(|| Some(process.stat().ok()?.comm));
     check(&process)?;
-    let maps = process.smaps().map_err(|error| refusal(pid, error))?;
+    let maps = proc_texts::smaps(&process).map_err(|error| refusal(pid, error))?;
     let thread_count = process.stat().context(format!("{pid}: the process has ended"))?.num_threads;
     let subject = Subject {
         source: Source::Process,

@@ -434,7 +434,7 @@ fn threads_of(pid: Pid) -> Vec<i32> {
 }
 
 fn maps_of(pid: i32) -> Vec<MemoryMap> {
-    let maps = Process::new(pid).and_then(|process| process.maps());
+    let maps = Process::new(pid).and_then(|process| crate::proc_texts::maps(&process));
     maps.map_or_else(|_| Vec::new(), |maps| maps.0)
 }
 

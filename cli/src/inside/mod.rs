@@ -26,6 +26,7 @@ use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 
 use crate::explain::{self, ProcessMemory};
+use crate::proc_texts;
 use crate::processes::program_name;
 use held::Held;
 use keeper::{Keeper, Tool};
@@ -58,7 +59,7 @@ impl Inside {
         refusal::check_numbers(pid)?;
         let process = Process::new(pid).map_err(|error| explain::refusal(pid, error))?;
         explain::check(&process)?;
-        let maps = process.maps().map_err(|error| explain::refusal(pid, error))?;
+        let maps = proc_texts::maps(&process).map_err(|error| explain::refusal(pid, error))?;
         let maps: Vec<_> = maps.into_iter().collect();
         if maps.is_empty() {
             bail!("{pid}: the process has ended");

@@ -9,6 +9,7 @@ use procfs::process::{MemoryMap, ProcState, Process, Task};
 
 use crate::allocators;
 use crate::explain::{self, path_of};
+use crate::proc_texts;
 use crate::program::Image;
 
 pub fn stopped(pid: i32) -> String {
@@ -43,7 +44,7 @@ pub fn check(process: &Process, task: &Task) -> Result<()> {
 }
 
 fn traced(pid: i32, tid: i32) -> String {
-    let of = |pid: i32| Process::new(pid).and_then(|process| process.status()).ok();
+    let of = |pid: i32| Process::new(pid).and_then(|process| proc_texts::status(&process)).ok();
     let who = match of(tid).map(|status| status.tracerpid) {
         Some(tracer) if tracer != 0 => match of(tracer) {
             Some(status) => format!(", process {tracer} ({})", status.name),
@@ -55,7 +56,7 @@ fn traced(pid: i32, tid: i32) -> String {
 }
 
 pub fn of_tracing(pid: i32, tid: i32, error: Errno) -> anyhow::Error {
-    let status = Process::new(tid).and_then(|thread| thread.status());
+    let status = Process::new(tid).and_then(|thread| proc_texts::status(&thread));
     match error {
         _ if status.is_ok_and(|status| status.tracerpid != 0) => anyhow!(traced(pid, tid)),
         Errno::EPERM => explain::forbidden(pid),

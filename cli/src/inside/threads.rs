@@ -16,6 +16,7 @@ use super::refusal;
 use super::registers::{ADDRESS_BITS, Registers, TELL_RESTART};
 use super::tracee::{ENDED, Resume, Stop, Tracee};
 use crate::explain::{Memory, ProcessMemory};
+use crate::proc_texts;
 use crate::processes::ANONYMOUS_NAME;
 
 /// Calls that wait, and of which nothing is lost if they are made again.
@@ -219,7 +220,8 @@ impl Search<'_> {
     /// Whether a call has ended for our stop alone, which the kernel does not make again.
     fn is_disturbed(&self, registers: &Registers, task: &Task) -> bool {
         let is_alone = || {
-            let status = task.status().ok();
+            let thread = Process::new(task.tid);
+            let status = thread.and_then(|thread| proc_texts::status(&thread)).ok();
             status.is_some_and(|s| (s.sigpnd | s.shdpnd) & !s.sigblk == 0)
         };
         let before_pc = registers.pc().wrapping_sub(4);
@@ -231,7 +233,7 @@ impl Search<'_> {
 
     /// Neither the thread nor what it has called last is the library, and a call has room.
     fn is_outside(&self, pc: u64, sp: u64, top: usize) -> bool {
-        let maps = self.process.maps().map(Vec::from_iter).unwrap_or_default();
+        let maps = proc_texts::maps(self.process).map(Vec::from_iter).unwrap_or_default();
         let Some(end) = stack_end(&maps, sp) else { return false };
         let size = (top * WORD).min((end - sp) as usize);
         let Ok(top) = self.memory.read_vec(sp, size) else { return false };

@@ -19,6 +19,7 @@ use crate::explain;
 use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
 use crate::library;
 use crate::output::faults as output;
+use crate::proc_texts;
 use crate::program::{self, Program};
 use crate::verbs::meant::meant;
 use crate::verbs::profile_options::keep_output_free;
@@ -238,12 +239,13 @@ fn check_process(pid: Pid) -> Result<String> {
     let process = procfs::process::Process::new(pid.as_raw());
     let process = process.map_err(|error| explain::refusal(pid.as_raw(), error))?;
     explain::check(&process)?;
-    let status = process.status().with_context(|| format!("{pid}: cannot be looked at"))?;
+    let status = proc_texts::status(&process);
+    let status = status.with_context(|| format!("{pid}: cannot be looked at"))?;
     if !geteuid().is_root() && Uid::from_raw(status.euid) != geteuid() {
         bail!("{pid}: is another user's process, which only root can watch");
     }
     let words: Vec<OsString> =
-        process.cmdline().unwrap_or_default().into_iter().map(OsString::from).collect();
+        proc_texts::cmdline(&process).unwrap_or_default().into_iter().map(OsString::from).collect();
     // A process may wipe it.
     Ok(if words.is_empty() { status.name } else { shell_text(&words) })
 }
