@@ -256,7 +256,8 @@ static void *allocate_in_chunk(struct arena *arena, const struct arena_fit *fit)
             return block;
         }
         size_t searched = size_classes[fit->search_class].size;
-        if (!is_allowed || (!add_chunk(arena, searched) && (arena->is_lent || !make_room()))) {
+        if (!is_allowed ||
+            (!add_chunk(arena, searched) && (arena->is_lent || !make_room(searched)))) {
             return NULL;
         }
     }
@@ -269,10 +270,11 @@ static void *allocate_large(struct arena *arena, const struct arena_request *req
     if (arena->is_lent || request->size > PTRDIFF_MAX || offset > PTRDIFF_MAX) {
         return NULL;
     }
+    size_t size = bits_max(request->size, 1) + offset;
     struct span *span;
     do {
-        span = large_take(bits_max(request->size, 1) + offset, alignment, is_zero);
-    } while (PRIM_UNLIKELY(!span) && make_room());
+        span = large_take(size, alignment, is_zero);
+    } while (PRIM_UNLIKELY(!span) && make_room(bits_max(size, alignment)));
     if (!span) {
         return NULL;
     }

@@ -153,7 +153,7 @@ static void *reallocate_large(void *block, size_t size) {
     thread_cache_nest();
     do {
         target = resize_or_move(span, size, stays_large);
-    } while (PRIM_UNLIKELY(!target) && stays_large && make_room());
+    } while (PRIM_UNLIKELY(!target) && stays_large && make_room(size));
     thread_cache_leave();
     if (!target && !stays_large) {
         return move_block(block, old_size, size);

@@ -91,7 +91,10 @@ static void give_idle(struct thread_cache *cache) {
  * address space is to blame, giving up the address map makes room once: frees then take the slow
  * door, but allocation goes on. No other thread may look into the map at that moment: neither ours,
  * nor one without a cache, which those that end, and those that only free at first, do not have. */
-PRIM_COLD bool make_room(void) {
+PRIM_COLD bool make_room(size_t size) {
+    if (size >> PRIM_ADDRESS_BITS) {
+        return false;
+    }
     size_t before = page_heap_free_bytes();
     bool has_freed = deferred_free_beat(true);
     give_idle(thread_cache_own());
@@ -138,7 +141,7 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
     }
     while (PRIM_LIKELY(!block)) {
         block = allocate_unsampled(cache, object_class, alignment);
-        if (PRIM_UNLIKELY(!block) && !make_room()) {
+        if (PRIM_UNLIKELY(!block) && !make_room(size)) {
             return NULL;
         }
     }
@@ -152,7 +155,7 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     void *block;
     do {
         block = large_allocate(size, alignment, is_zero);
-    } while (PRIM_UNLIKELY(!block) && make_room());
+    } while (PRIM_UNLIKELY(!block) && make_room(bits_max(size, alignment)));
     if (PRIM_UNLIKELY(!block)) {
         return NULL;
     }

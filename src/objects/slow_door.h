@@ -31,8 +31,9 @@ void release_slower(void *block, const void *caller);
 /* A block of ours, which the thread does not keep for itself. */
 void release_past_bins(void *block);
 
-/* Memory is out: gives up what the thread only keeps; true if another try may succeed. */
-bool make_room(void);
+/* Memory is out for so many bytes: gives up what the thread only keeps; true if another try may
+ * succeed. Nothing is given up for what no address space has. */
+bool make_room(size_t size);
 
 /* Who looks at every call sees a block that is to be handed out for a request of this size. */
 void see_allocation(void *block, size_t size, size_t filled_size);

@@ -2,7 +2,9 @@
 
 #include "objects/allocate.h"
 #include "objects/foreign.h"
+#include "objects/size_class.h"
 #include "objects/slab.h"
+#include "objects/thread_cache.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "pages/sparse.h"
@@ -26,6 +28,8 @@ static void test_any_size(void **state) {
 static void test_impossible_sizes(void **state) {
     (void)state;
     static const size_t sizes[] = {SIZE_MAX, PTRDIFF_MAX, (size_t)PTRDIFF_MAX + 1};
+    unsigned object_class = size_class_of(100);
+    release_slow(allocate_slow(100));
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         errno = 0;
         assert_null(allocate_slow(sizes[i]));
@@ -40,6 +44,7 @@ static void test_impossible_sizes(void **state) {
     errno = 0;
     assert_null(allocate_aligned(1, (size_t)1 << 63));
     assert_int_equal(errno, ENOMEM);
+    assert_non_null(thread_cache_own()->head[object_class]); /* nothing was given up for these */
 }
 
 /* Memory that was used before is zero again, whichever way it comes. */
