@@ -229,7 +229,8 @@ fn is_program(process: &Process) -> bool {
 pub fn program_name(process: &Process) -> Option<String> {
     let words = proc_texts::cmdline(process).ok()?;
     let word = Path::new(words.first()?);
-    let is_whole = process.exe().is_ok_and(|exe| exe.file_name() == word.file_name());
+    let name_of = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_whole = process.exe().is_ok_and(|exe| name_of(&exe) == name_of(word));
     let path = if is_whole { word } else { Path::new(words[0].split(' ').next()?) };
     let name = path.file_name()?.to_string_lossy();
     Some(name.trim_end_matches(':').to_owned())

@@ -118,6 +118,8 @@ pub fn is_wrapper(name: &str) -> bool {
         "runtime.makeslice",
         "runtime.growslice",
     ];
+    /// Of which languages' libraries are made, for any type, what allocates.
+    const TRAITS: [&str; 2] = [" as core::alloc::global::GlobalAlloc>::", " as alloc::vec::"];
     /// What the last words of wrappers' names are: zmalloc, g_malloc0, sqlite3MemMalloc.
     const ENDS: [&str; 7] =
         ["malloc", "calloc", "realloc", "memalign", "malloc0", "realloc_n", "reallocarray"];
@@ -127,7 +129,7 @@ pub fn is_wrapper(name: &str) -> bool {
     let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     role_of_name(name) == Role::Allocator
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        || name.contains(" as core::alloc::global::GlobalAlloc>::")
+        || TRAITS.iter().any(|of| name.contains(of))
         || NAMES.contains(&bare)
         || is_plain && ENDS.iter().any(|end| word.ends_with(end))
 }
@@ -173,6 +175,7 @@ mod tests {
             "OPENSSL_malloc",
             "os::malloc",
             "<primalloc::Primalloc as core::alloc::global::GlobalAlloc>::alloc",
+            "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
         ] {
             assert!(is_wrapper(name), "{name}");
         }
