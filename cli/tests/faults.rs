@@ -312,6 +312,8 @@ fn glibc_is_known_where_no_other_allocator_is() {
     own.assert().success().stderr(contains(" s on glibc\n"));
     let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let pid = sleeper.id().to_string();
+    let maps = format!("/proc/{pid}/maps");
+    wait_until("it has libc", || std::fs::read_to_string(&maps).unwrap().contains("libc.so"));
     let mut idle = faults(&["--duration", "50ms", "--pid", &pid]);
     let of_idle = idle.assert();
     let _ = sleeper.kill();
