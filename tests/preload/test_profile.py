@@ -204,8 +204,8 @@ def test_a_storm_of_short_blocks_is_no_peak(harness, fixtures):
     samples, stretched, times = profile.triples("stretched")[0]
     assert samples > stretched > 0 and times >= 64
     assert profile.total("alloc_space") > 1e9
-    assert 1e6 < profile.total("peak_space") < 40e6
-    assert max(point[1] for point in profile.triples("timeline")) < 40e6
+    assert 1e6 < profile.total("peak_space") < 100e6
+    assert max(point[1] for point in profile.triples("timeline")) < 100e6
 
 
 def test_the_file_is_as_documented(profiled, symbols, program):
