@@ -21,6 +21,13 @@ uint64_t machine_clock_ms(void);
 uint64_t machine_clock_us(void);
 uint64_t machine_time_ns(void);
 
+/* Whether what is to happen next at a time of that clock is due: also if it is farther off than it
+ * was ever set, because the clock is another by now: that of a fork's child in another time
+ * namespace, or of a process that was frozen and restored. */
+PRIM_INLINE bool machine_is_time(uint64_t now, uint64_t next, uint64_t farthest) {
+    return now >= next || next - now > farthest;
+}
+
 /* A counter that runs at a constant rate, which is not exactly known, and costs no system call;
  * nanoseconds where the processor tells no rate, or none that programs can read. */
 uint64_t machine_ticks_by_clock(void);

@@ -9,6 +9,7 @@
 
 enum { MAP_COUNT_DEFAULT = 65530, MAP_COUNT_DIVISOR = 4 };
 enum { SLACK_DIVISOR = 256, SLACK_MAX = 1 << 20 };
+enum { LOOK_FARTHEST_MS = 2 * LIMITS_LOOK_INTERVAL_MS }; /* threads' clocks differ a bit */
 
 struct limits limits = {.group = LIMITS_NONE};
 
@@ -60,11 +61,8 @@ void limits_note_growth(size_t mapped_bytes) {
     }
 }
 
-/* A clock that was set back (a child in another time namespace, a process that was frozen and
- * restored) must not put it off for longer than that. */
 static bool is_time(uint64_t now_ms, uint64_t next_ms) {
-    enum { FAR_MS = 2 * LIMITS_LOOK_INTERVAL_MS };
-    return now_ms >= next_ms || next_ms - now_ms > FAR_MS;
+    return machine_is_time(now_ms, next_ms, LOOK_FARTHEST_MS);
 }
 
 static void look_if_time(uint64_t now_ms) {

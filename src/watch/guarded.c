@@ -83,7 +83,7 @@ static bool is_in_budget(void) {
     uint64_t taken = load_relaxed(&pool.time_taken);
     uint64_t burst = (uint64_t)BURST * MS_PER_S;
     uint64_t earliest = now > burst ? now - burst : 0;
-    bool was_set_back = taken > now + rate * MS_PER_S; /* the clock, as limits.c says */
+    bool was_set_back = taken > now + rate * MS_PER_S; /* as machine_is_time says */
     uint64_t next = bits_max(was_set_back ? 0 : taken, earliest) + MS_PER_S;
     return next <= now && compare_exchange_relaxed(&pool.time_taken, &taken, next);
 }

@@ -117,7 +117,7 @@ static PRIM_COLD void write_if_due(void) {
         next_look = machine_ticks() + TICKS_BETWEEN_LOOKS;
         uint64_t now = machine_clock_us();
         uint64_t interval = settings.seconds * 1000000;
-        if (now >= next_us || next_us - now > interval) { /* later: the clock was set back */
+        if (machine_is_time(now, next_us, interval)) {
             next_us = now + interval;
             write_file(NULL, PROFILE_SECONDS);
         }
