@@ -255,6 +255,7 @@ static void test_hints(void **state) {
 }
 
 int main(void) {
+    unit_touch_single_pages();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_page_size),
         cmocka_unit_test(test_map),

@@ -474,6 +474,7 @@ static void test_top_pad_stays(void **state) {
 }
 
 int main(void) {
+    unit_touch_single_pages();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_purge_all),
         cmocka_unit_test(test_purge_all_but),

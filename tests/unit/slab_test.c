@@ -445,6 +445,7 @@ static void test_threads(void **state) {
 }
 
 int main(void) {
+    unit_touch_single_pages();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_carving_stops_at_page_end), /* the first two: as for one thread */
         cmocka_unit_test(test_one_thread_keeps_no_list),

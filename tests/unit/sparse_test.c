@@ -151,6 +151,7 @@ static void test_not_where_hardened(void **state) {
 }
 
 int main(void) {
+    unit_touch_single_pages();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_not_where_hardened),
         cmocka_unit_test(test_ends_only),

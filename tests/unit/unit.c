@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -86,6 +87,10 @@ int unit_signal_of(void (*action)(void)) {
     CHECK(waitpid(child, &status, 0) == child, "no child");
     CHECK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0, "exit status %d", WEXITSTATUS(status));
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+void unit_touch_single_pages(void) {
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* which an emulator may refuse */
 }
 
 size_t unit_resident(const void *address, size_t size) {

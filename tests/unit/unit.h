@@ -35,6 +35,10 @@ int unit_signal_of(void (*action)(void));
 /* How many bytes of a range are resident, in whole pages. */
 size_t unit_resident(const void *address, size_t size);
 
+/* From now on only what is touched gets pages: no huge ones, nor folios, whatever the system's
+ * settings ask for. */
+void unit_touch_single_pages(void);
+
 /* Locks pages into memory, which a process may be refused, and unlocks them. Sanitizers have an
  * mlock that does nothing. */
 bool unit_lock_pages(const void *address, size_t size);
