@@ -9,6 +9,9 @@
 
 #include "objects/maintenance.h"
 #include "os/alone.h"
+#include "os/module.h"
+
+const bool module_is_ours_alone = false;
 
 /* Weak references (os/thread.c) do not bring these into a static program. */
 __attribute__((used)) static void *const needed[] = {(void *)pthread_create,

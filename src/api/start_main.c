@@ -10,7 +10,10 @@
 
 #include "objects/maintenance.h"
 #include "os/alone.h"
+#include "os/module.h"
 #include "os/process.h"
+
+const bool module_is_ours_alone = true;
 
 typedef int main_function(int argc, char **argv, char **environment);
 typedef int start_function(main_function *main, int argc, char **argv, void (*init)(void),

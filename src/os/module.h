@@ -35,6 +35,10 @@ struct module {
     bool is_permanent;                     /* (const) was there at the start: stays to the end */
 };
 
+/* Whether this library is a file of its own, so that all of its module is ours: start_main.c says
+ * so. An archive is a part of a program or of another library: start_constructor.c. */
+extern PRIM_HIDDEN const bool module_is_ours_alone;
+
 /* Index of the module of this address, 0 if there is none or no room for another one. Indices go
  * from 1 to module_count(). */
 unsigned module_find(uintptr_t address);

@@ -45,10 +45,10 @@ static void add(struct ranges *ranges, uintptr_t start, uintptr_t end) {
     }
 }
 
-/* Whether it belongs to this library: never where that is linked into the program. */
+/* Whether it belongs to this library: never where that is linked into a program or another one. */
 static bool is_own(uintptr_t address) {
     unsigned own = module_find((uintptr_t)&leak_roots_follow);
-    return own && module_at(own)->path[0] && module_find(address) == own;
+    return module_is_ours_alone && own && module_find(address) == own;
 }
 
 /* Writable segments, up to the end of their last page: the loader allocates behind its own. */

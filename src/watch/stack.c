@@ -314,12 +314,12 @@ static struct walk walk_from(const struct registers *start) {
 
 /* Follows the frames of our own from the start on as long as each finds its CFA by the stack
  * pointer: where the same functions call each other again, all will lie at the same distances.
- * Returns our module, 0 if this library cannot be told from the program. */
+ * Returns our module, 0 if this library cannot be told from what it is linked into. */
 static PRIM_COLD unsigned learn_route(const struct registers *start) {
     struct walk walk = walk_from(start);
     struct route route = {.count = 0};
     uintptr_t origin = start->values[UNWIND_STACK];
-    bool goes_on = leave_frame(&walk) && walk.module && module_at(walk.module)->path[0];
+    bool goes_on = module_is_ours_alone && leave_frame(&walk) && walk.module;
     unsigned ours = goes_on ? walk.module : 0;
     while (goes_on && route.count < ROUTE_MAX && walk.module == ours && is_by_stack(walk.rule)) {
         uintptr_t cfa = walk.registers.values[UNWIND_STACK] + CFA_DISTANCE;

@@ -168,6 +168,19 @@ def test_what_a_static_program_keeps_for_ended_threads_is_no_leak(harness, fixtu
     assert result.returncode == 0 and b"no leaks" in result.stderr
 
 
+def test_a_library_that_holds_the_archive(harness, fixtures, library):
+    """Its variables lead to blocks, and its functions are in stacks: only the archive is ours."""
+    archive = library.parent / "libprimalloc.a"
+    holder = fixtures("part_of_library.c", "-shared", "-DLIBRARY", str(archive))
+    program = fixtures("part_of_library.c", str(holder), output="part_of_library")
+    environment = harness.environment(PRIMALLOC_LEAK_CHECK="normal")
+    result = harness.run([program], environment=environment, check=False)
+    errors = result.stderr.decode()
+    assert result.returncode == LEAKED and sum_of(errors) == (5 * 79, 5), errors
+    places = re.findall(r"allocated at\n *0x\w+ (\w+) \(.*part_of_library[.]so\+", errors)
+    assert places and set(places) == {"library_lose"}, errors
+
+
 def test_what_is_asked_for_can_be_less_or_more(check):
     assert check("inner_kept", "normal")[0] == 0
     status, errors = check("inner_kept", "strict")
