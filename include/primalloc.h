@@ -105,7 +105,7 @@ size_t prim_malloc_usable_size(void *block);
 int prim_malloc_trim(size_t pad);
 
 /* Sets one of glibc's parameters; docs/options.md lists them. 1 if there is such a parameter.
- * Errors: returns 0 for a parameter that is not glibc's. */
+ * Errors: returns 0 for a parameter that is not glibc's, and for M_MXFAST above 160. */
 int prim_mallopt(int parameter, int value);
 
 /* What mallinfo(3) tells, field for field; an int that is too small wraps around. */
@@ -488,7 +488,7 @@ struct prim_heap_counts {
     size_t bytes;      /* in blocks, sizes rounded up */
     size_t blocks;     /* how many there are */
     size_t peak_bytes; /* the most that bytes ever was */
-    size_t area_bytes; /* of memory that the heap has for blocks */
+    size_t area_bytes; /* of its areas, with what it keeps at their beginnings */
     size_t limit;      /* of bytes; 0: none */
 };
 
@@ -517,7 +517,7 @@ struct prim_heap_stats {
 size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats, size_t size);
 void prim_heap_stats_print(prim_heap_t *heap);
 
-/* A piece of memory that blocks of a heap lie in. */
+/* A piece of memory that blocks of a heap lie in, without what the heap keeps at its beginning. */
 struct prim_heap_area {
     void *address;
     size_t size;

@@ -40,7 +40,9 @@ where freed memory was never touched or was asleep (it counts as dirty); it is m
 
 With `stats=full` every call takes the slow path and is counted. A class then gets the verdict `ok`
 if all that was allocated was freed, else `not all freed`. A `realloc` that moves a block between
-classes counts as allocation and free; one that does not leaves `requested_bytes` as it is.
+classes counts as allocation and free; one that does not leaves `requested_bytes` as it is. Blocks
+of [guarded sampling](hardening.md#guarded-sampling) are in no figure, and their calls are not
+counted.
 
 ## What a call takes
 
