@@ -553,8 +553,9 @@ bool prim_heap_visit_blocks(prim_heap_t *heap, prim_heap_block_visitor *visitor,
 
 /* Puts a tag in force until the prim_tag_pop that belongs to it. 47 characters of the name are kept;
  * the same name is the same tag, in any thread. NULL or "": no tag, whatever is around.
- * Errors: false with ENOMEM: memory is out, there are 256 tags, or 32 in force in the thread. The
- *     one before stays in force then, and this call has its prim_tag_pop all the same. */
+ * Errors: false with ENOMEM: memory is out, there are 256 tags, or 32 in force in the thread, or a
+ *     new one is wanted by a signal handler that interrupted the library. The one before stays in
+ *     force then, and this call has its prim_tag_pop all the same. */
 bool prim_tag_push(const char *name);
 
 /* Takes the last tag back; the one before it is in force again. Nothing if there is none.

@@ -13,6 +13,7 @@
 #include "objects/heap.h"
 #include "objects/large.h"
 #include "objects/thread_sampler.h"
+#include "pages/metadata.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -33,34 +34,42 @@ static void copy_name(struct arena *arena, const char *name) {
     arena->name[length] = '\0';
 }
 
-static struct arena *create(enum arena_kind kind, const char *name, unsigned class_last,
-                            bool is_lent) {
-    heap_ensure();
-    size_t size = sizeof(struct arena) + (class_last + 1) * sizeof(struct arena_block *);
-    struct arena *arena = allocate(size);
-    if (!arena) {
-        return NULL;
-    }
-    memset(arena, 0, size);
+static size_t size_of(unsigned class_last) {
+    return sizeof(struct arena) + (class_last + 1) * sizeof(struct arena_block *);
+}
+
+/* Makes an arena of zeroed memory and puts it into the list, whose lock is held. */
+static void enlist(struct arena *arena, enum arena_kind kind, const char *name,
+                   unsigned class_last) {
     arena->class_last = (uint8_t)class_last;
-    arena->is_lent = is_lent;
     arena->kind = (uint8_t)kind;
     copy_name(arena, name);
     arena->counts.limit = SIZE_MAX;
-    thread_cache_nest();
-    lock_acquire(&arenas.lock, LOCK_ARENAS);
     arena->next = arenas.all;
     if (arena->next) {
         arena->next->previous = arena;
     }
     arenas.all = arena;
+}
+
+static struct arena *create(unsigned class_last, bool is_lent) {
+    heap_ensure();
+    struct arena *arena = allocate(size_of(class_last));
+    if (!arena) {
+        return NULL;
+    }
+    memset(arena, 0, size_of(class_last));
+    arena->is_lent = is_lent;
+    thread_cache_nest();
+    lock_acquire(&arenas.lock, LOCK_ARENAS);
+    enlist(arena, ARENA_HEAP, "", class_last);
     lock_release(&arenas.lock, LOCK_ARENAS);
     thread_cache_leave();
     return arena;
 }
 
 struct arena *arena_create(void) {
-    return create(ARENA_HEAP, "", ARENA_CLASS_LAST, false);
+    return create(ARENA_CLASS_LAST, false);
 }
 
 struct arena *arena_at(_Atomic(struct arena *) *place, enum arena_kind kind, const char *name,
@@ -69,15 +78,27 @@ struct arena *arena_at(_Atomic(struct arena *) *place, enum arena_kind kind, con
     if (there) {
         return there;
     }
-    struct arena *arena = create(kind, name, ARENA_CLASS_LAST, false);
-    if (arena) {
-        arena->block_end = block_end;
-        if (!compare_exchange_release(place, &there, arena)) { /* order pair: shared arena */
-            arena_destroy(arena);
-            arena = load_acquire(place); /* order pair: shared arena */
+    heap_ensure();
+    if (!thread_cache_enter()) { /* a signal handler asks, and its thread may have the locks */
+        errno = ENOMEM;
+        return NULL;
+    }
+    lock_acquire(&arenas.lock, LOCK_ARENAS);
+    there = load_relaxed(place);
+    if (!there) { /* no block of the heap: it would count as the program's, and as not freed */
+        there = metadata_allocate(size_of(ARENA_CLASS_LAST), _Alignof(struct arena));
+        if (there) {
+            enlist(there, kind, name, ARENA_CLASS_LAST);
+            there->block_end = block_end;
+            store_release(place, there); /* order pair: shared arena */
         }
     }
-    return arena;
+    lock_release(&arenas.lock, LOCK_ARENAS);
+    thread_cache_leave();
+    if (!there) {
+        errno = ENOMEM;
+    }
+    return there;
 }
 
 struct arena *arena_unnamed(void) {
@@ -103,7 +124,7 @@ struct arena *arena_create_lent(void *memory, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    struct arena *arena = create(ARENA_HEAP, "", MEDIUM_CLASS_LAST, true);
+    struct arena *arena = create(MEDIUM_CLASS_LAST, true);
     if (!arena) {
         return NULL;
     }

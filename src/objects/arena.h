@@ -112,7 +112,8 @@ struct arena *arena_create(void);
 
 /* The arena that several threads share at this place, made there if there is none yet. It never
  * ends. One with a block_end calls that for each block that ends, and its blocks stay in it only as
- * long as they stay where they are. NULL without memory. */
+ * long as they stay where they are. NULL, with errno, without memory, and where a signal handler
+ * that interrupted the library would make it. */
 struct arena *arena_at(_Atomic(struct arena *) *place, enum arena_kind kind, const char *name,
                        arena_block_end *block_end);
 

@@ -47,7 +47,6 @@ bool tag_push(const char *name) {
     unsigned before = cache->tag;
     unsigned tag = 0;
     if (is_named) {
-        cache->tag = 0; /* must not serve what is made for a new one */
         tag = find(name);
         store_relaxed(&tag_was_used, true);
     }

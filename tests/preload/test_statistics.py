@@ -233,6 +233,16 @@ def test_calls_of_a_hardened_heap(harness, fixtures):
     assert len(verdicts) > 20 and {row[0] for row in verdicts if row[1] != "ok"} == {"large"}
 
 
+@pytest.mark.parametrize("observer", [{}, {"PRIMALLOC_PROFILE": "/dev/null"},
+                                      {"PRIMALLOC_GUARDED": "1"}])
+def test_what_the_library_takes_for_itself_is_not_the_programs(harness, fixtures, observer):
+    """A program that frees all has the verdict ok, under a tag and observed."""
+    changes = {"PRIMALLOC_SHOW_STATS": "1", "PRIMALLOC_STATS": "full", **observer}
+    text = harness.run_preloaded([fixtures("frees_all.c")], changes=changes).stderr.decode()
+    assert re.search(r"^ +tag all +0 .* ok$", text, re.MULTILINE), text
+    assert re.search(r"^verdict: ok$", text, re.MULTILINE), text
+
+
 @pytest.mark.parametrize("check", ["off", "full"])
 def test_a_block_that_grows_stays_under_its_tag(harness, fixtures, check):
     command = [fixtures("statistics.c"), JSON, "tag"]

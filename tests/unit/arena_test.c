@@ -294,6 +294,24 @@ static void test_visitors(void **state) {
     arena_destroy(arena);
 }
 
+/* One that threads share is made once, and is no block; but not by a handler inside of us. */
+static void test_shared(void **state) {
+    (void)state;
+    static _Atomic(struct arena *) place;
+    thread_cache_nest();
+    errno = 0;
+    assert_null(arena_at(&place, ARENA_INTERNAL, "shared", NULL));
+    assert_int_equal(errno, ENOMEM);
+    thread_cache_leave();
+    struct arena *arena = arena_at(&place, ARENA_INTERNAL, "shared", NULL);
+    assert_non_null(arena);
+    assert_int_equal(span_class_of(arena), 0);
+    thread_cache_nest();
+    assert_ptr_equal(arena_at(&place, ARENA_INTERNAL, "other", NULL), arena);
+    thread_cache_leave();
+    assert_string_equal(arena->name, "shared");
+}
+
 int main(void) {
     heap_ensure();
     const struct CMUnitTest tests[] = {
@@ -303,6 +321,7 @@ int main(void) {
         cmocka_unit_test(test_zero),
         cmocka_unit_test(test_alignment_and_offset),
         cmocka_unit_test(test_impossible),
+        cmocka_unit_test(test_shared),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_deleted_arena_ends_with_its_last_block),
         cmocka_unit_test(test_wrong_pointers),
