@@ -6,6 +6,7 @@
 #include "objects/slab.h"
 #include "os/memory.h"
 #include "pages/purge.h"
+#include "settings/options.h"
 #include "unit/slab_holder.h"
 
 /* ThreadSanitizer: fork among threads is not for it. */
@@ -376,6 +377,7 @@ static void test_fork(void **state) {
 
 int main(void) {
     unit_touch_single_pages();
+    options.thp = THP_NEVER; /* where it is refused: a huge page is resident as a whole */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_class),
         cmocka_unit_test(test_waking_stops_at_page_end),
