@@ -52,6 +52,10 @@ PRIM_INLINE void *allocate_in(struct arena *arena, struct arena_request wanted, 
     if (PRIM_UNLIKELY(watcher_is_any())) {
         return front_allocate_watched(arena, wanted, call, caller);
     }
+    if (!arena) {
+        return call == CALL_CALLOC ? allocate_zeroed(wanted.size, wanted.alignment)
+                                   : allocate_aligned(wanted.size, wanted.alignment);
+    }
     return call == CALL_CALLOC ? arena_allocate_zeroed(arena, wanted)
                                : arena_allocate_entering(arena, wanted, NULL);
 }
@@ -159,24 +163,26 @@ PRIM_EXPORT bool prim_heap_visit_blocks(prim_heap_t *heap, prim_heap_block_visit
 }
 
 /* Slabs know no offsets: what needs one comes from an arena, whose blocks free finds as well. */
-PRIM_EXPORT void *prim_heap_malloc_aligned_at(prim_heap_t *heap, size_t size, size_t alignment,
-                                              size_t offset) {
-    if (!bits_is_power_of_two(alignment)) {
+static void *allocate_aligned_at(struct arena *arena, struct arena_request wanted, enum call call,
+                                 const void *caller) {
+    if (!bits_is_power_of_two(wanted.alignment)) {
         errno = EINVAL;
         return NULL;
     }
-    struct arena *arena = arena_from(heap);
-    if (!arena) {
-        if ((offset & (alignment - 1)) == 0) {
-            return front_allocate(size, alignment, CALL_ALIGNED, __builtin_return_address(0));
-        }
+    wanted.offset &= wanted.alignment - 1;
+    if (!arena && wanted.offset) {
         arena = arena_unnamed();
         if (!arena) {
             return NULL; /* with errno: there was no memory for it */
         }
     }
-    return allocate_in(arena, (struct arena_request){size, alignment, offset}, CALL_ALIGNED,
-                       __builtin_return_address(0));
+    return allocate_in(arena, wanted, call, caller);
+}
+
+PRIM_EXPORT void *prim_heap_malloc_aligned_at(prim_heap_t *heap, size_t size, size_t alignment,
+                                              size_t offset) {
+    return allocate_aligned_at(arena_from(heap), (struct arena_request){size, alignment, offset},
+                               CALL_ALIGNED, __builtin_return_address(0));
 }
 
 PRIM_EXPORT void *prim_malloc_aligned_at(size_t size, size_t alignment, size_t offset) {
@@ -190,8 +196,8 @@ PRIM_EXPORT void *prim_calloc_aligned_at(size_t count, size_t size, size_t align
         errno = ENOMEM;
         return NULL;
     }
-    void *block = prim_malloc_aligned_at(total, alignment, offset);
-    return block ? memset(block, 0, total) : NULL;
+    return allocate_aligned_at(NULL, (struct arena_request){total, alignment, offset}, CALL_CALLOC,
+                               __builtin_return_address(0));
 }
 
 PRIM_EXPORT void *prim_rezalloc(void *block, size_t old_size, size_t size) {

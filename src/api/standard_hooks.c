@@ -38,14 +38,15 @@ HOOK void (*volatile __malloc_initialize_hook)(void);
 static void *hooked_allocate(const struct watcher *self, const struct request *request) {
     malloc_hook *plain = request->arena ? NULL : __malloc_hook;
     memalign_hook *aligned = request->arena ? NULL : __memalign_hook;
+    void *block;
     if (request->alignment && aligned) {
-        return aligned(request->alignment, request->size, request->caller);
+        block = aligned(request->alignment, request->size, request->caller);
+    } else if (!request->alignment && plain) {
+        block = plain(request->size, request->caller);
+    } else {
+        return watcher_pass_allocate(self, request);
     }
-    if (!request->alignment && plain) {
-        void *block = plain(request->size, request->caller);
-        return block && request->is_zeroed ? memset(block, 0, request->size) : block;
-    }
-    return watcher_pass_allocate(self, request);
+    return block && request->is_zeroed ? memset(block, 0, request->size) : block;
 }
 
 static void hooked_release(const struct watcher *self, void *block, const struct request *request) {

@@ -121,10 +121,11 @@ static unsigned shard_for(unsigned object_class) {
 }
 
 /* Blocks from the slabs; returns how many, 0 without memory. */
-static unsigned take_fresh(struct thread_cache *cache, unsigned object_class, void **list) {
+static unsigned take_fresh(struct thread_cache *cache, unsigned object_class, void **list,
+                           bool *is_zero) {
     struct bin *bin = bin_of(cache, object_class);
     unsigned wanted = (unsigned)bits_max(bin->capacity, 1);
-    unsigned count = slab_acquire(shard_for(object_class), object_class, wanted, list);
+    unsigned count = slab_acquire(shard_for(object_class), object_class, wanted, list, is_zero);
     bin->only_freed = 0;
     /* Much less than wanted is the beginning of a page: it says nothing of how much is needed. */
     if (count && count * 2 >= wanted &&
@@ -134,7 +135,8 @@ static unsigned take_fresh(struct thread_cache *cache, unsigned object_class, vo
     return count;
 }
 
-unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list) {
+unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list,
+                       bool *is_zero) {
     unsigned count = bin_of(cache, object_class)->spare_count;
     if (count) {
         if (bin_is_marked(cache->was_moved, object_class)) { /* again: both make one larger head */
@@ -143,7 +145,7 @@ unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void *
         *list = bin_take_spare(cache, object_class);
         return count;
     }
-    return take_fresh(cache, object_class, list);
+    return take_fresh(cache, object_class, list, is_zero);
 }
 
 /* The head of a bin, or what was its spare. */

@@ -74,8 +74,10 @@ PRIM_INLINE void bin_begin_use(struct thread_cache *cache, unsigned object_class
     }
 }
 
-/* The spare, or blocks from the slabs if there is none; returns how many, 0 without memory. */
-unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list);
+/* The spare, or blocks from the slabs if there is none; returns how many, 0 without memory. Where
+ * zeros are wanted, is_zero is as in slab_acquire. */
+unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void **list,
+                       bool *is_zero);
 
 /* Where a medium class would need new pages: a block of one of the next greater classes that the
  * thread has at hand, or NULL. A few only between two collections: what a program goes on asking

@@ -88,7 +88,7 @@ PRIM_NOINLINE void *front_calloc(size_t size) {
     if (PRIM_UNLIKELY(watcher_is_any())) {
         return allocate_watched(size, 0, CALL_CALLOC, __builtin_return_address(0));
     }
-    return allocate_zeroed(size);
+    return allocate_zeroed(size, 0);
 }
 
 void *front_allocate(size_t size, size_t alignment, enum call call, const void *caller) {

@@ -8,6 +8,7 @@
 #include "objects/sampler.h"
 #include "objects/size_class.h"
 #include "objects/threshold.h"
+#include "pages/bare.h"
 #include "pages/huge.h"
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
@@ -17,7 +18,6 @@
 
 enum {
     MOVE_SIZE_MIN = 128 * 1024, /* copying less is quicker than moving pages */
-    BARE_SIZE_MIN = 8 << 20,    /* to look at less takes a good part of the time to clear it */
     GROWTH_DIVISOR = 4,         /* a growing block finds room for a quarter more behind it */
 };
 
@@ -141,14 +141,6 @@ static PRIM_COLD bool has_pages_to_lose(const struct span *span, size_t size) {
     return sparse_samples(span->address, size) > SPARSE_SAMPLES / 2;
 }
 
-/* Of a great block that is wanted zero, and most of which nobody touched, the pages go: to clear it
- * would make all of them. */
-static PRIM_COLD bool clear_bare(const struct span *span) {
-    size_t size = span_size(span);
-    return options.purge && size >= BARE_SIZE_MIN && !has_pages_to_lose(span, size) &&
-           threshold_purge(span, 0);
-}
-
 static PRIM_NOINLINE struct span *take(size_t slices, size_t alignment, unsigned object_class,
                                        bool *is_zero) {
     struct span *span = allocate_span(slices, alignment, object_class);
@@ -159,7 +151,7 @@ static PRIM_NOINLINE struct span *take(size_t slices, size_t alignment, unsigned
         provide_pages(span, 0, is_zero != NULL);
     }
     if (is_zero) {
-        *is_zero = span->is_zero || clear_bare(span);
+        *is_zero = span->is_zero || bare_clear(span);
     }
     return span;
 }

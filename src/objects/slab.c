@@ -10,6 +10,7 @@
 #include "objects/slab_transfer.h"
 #include "os/machine.h"
 #include "os/memory.h"
+#include "pages/bare.h"
 #include "pages/page_heap.h"
 
 enum {
@@ -104,9 +105,9 @@ static unsigned fresh_count(const struct span *slab, uintptr_t start, size_t siz
 
 /* Takes blocks that follow one another: fresh ones from the slab being carved, or where there is no
  * such slab sleeping ones, which it wakes. The caller links them, outside the lock: that touches
- * their pages. */
+ * their pages. Where zeros are wanted and there, a fresh block leaves alone and stays untouched. */
 static unsigned take_unlinked(struct slab_set *set, unsigned object_class, unsigned wanted,
-                              char **first) {
+                              char **first, bool *is_zero) {
     struct span *slab = set->carving;
     size_t size = size_classes[object_class].size;
     if (!slab) {
@@ -116,6 +117,10 @@ static unsigned take_unlinked(struct slab_set *set, unsigned object_class, unsig
     uint32_t room = size_classes[object_class].capacity - slab->carved_count;
     uintptr_t start = slab->address + slab->carved_count * size;
     uint32_t count = (uint32_t)bits_min(room, fresh_count(slab, start, size, wanted));
+    if (is_zero && slab->is_zero) {
+        *is_zero = true;
+        count = 1;
+    }
     *first = (char *)start;
     slab->carved_count = (uint16_t)(slab->carved_count + count);
     slab->used_count = (uint16_t)(slab->used_count + count);
@@ -126,10 +131,13 @@ static unsigned take_unlinked(struct slab_set *set, unsigned object_class, unsig
     return count;
 }
 
-static unsigned acquire_single(unsigned object_class, void **list) {
+static unsigned acquire_single(unsigned object_class, void **list, bool *is_zero) {
     struct span *slab = page_heap_allocate_for(size_classes[object_class].slices, 0, object_class);
     if (!slab) {
         return 0;
+    }
+    if (is_zero) {
+        *is_zero = slab->is_zero || bare_clear(slab);
     }
     span_publish_large(slab, object_class);
     *list = (void *)slab->address;
@@ -224,13 +232,14 @@ static PRIM_COLD bool steal_slab(struct slab_set *set, unsigned shard, unsigned 
 }
 
 /* What the set has at once: a list that was given, a slab's free blocks, or unlinked ones. */
-static unsigned take_any(struct shard *shard, unsigned object_class, unsigned wanted, void **list) {
+static unsigned take_any(struct shard *shard, unsigned object_class, unsigned wanted, void **list,
+                         bool *is_zero) {
     struct slab_set *set = &shard->sets[object_class];
     char *first = NULL;
     lock_acquire(&set->lock, LOCK_CLASS);
     unsigned count = slab_transfer_take(set, &shard->rests[object_class], wanted, list);
     count = count ? count : take_partial(set, object_class, wanted, list);
-    unsigned unlinked = count ? 0 : take_unlinked(set, object_class, wanted, &first);
+    unsigned unlinked = count ? 0 : take_unlinked(set, object_class, wanted, &first, is_zero);
     lock_release(&set->lock, LOCK_CLASS);
     if (unlinked) {
         *list = first;
@@ -241,9 +250,10 @@ static unsigned take_any(struct shard *shard, unsigned object_class, unsigned wa
     return count + unlinked;
 }
 
-unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list) {
+unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list,
+                      bool *is_zero) {
     if (slab_set_is_single(object_class)) {
-        return acquire_single(object_class, list);
+        return acquire_single(object_class, list, is_zero);
     }
     if (load_relaxed(&slab_transfer_is_left[object_class])) {
         store_relaxed(&slab_transfer_is_left[object_class], false);
@@ -252,7 +262,7 @@ unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, vo
     struct slab_set *set = &home->sets[object_class];
     shard = home == &slab_first_shard ? 0 : shard;
     do {
-        unsigned count = take_any(home, object_class, wanted, list);
+        unsigned count = take_any(home, object_class, wanted, list, is_zero);
         if (count == 0) {
             unsigned all = load_relaxed(&shard_count);
             count = slab_transfer_steal(shard, all, object_class, wanted, list);

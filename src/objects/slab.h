@@ -36,8 +36,10 @@ unsigned slab_current_shard(void);
 
 /* Takes about wanted blocks of a class (at least 1, at most a slab's worth); returns how many and
  * a list of them, or 0 when there is no memory. A single block may never have been touched: it is
- * not a list, its first word says nothing. */
-unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list);
+ * not a list, its first word says nothing. Who passes is_zero wants a block of zeros: one that is
+ * cut from fresh pages comes alone then, and untouched, and *is_zero becomes true. */
+unsigned slab_acquire(unsigned shard, unsigned object_class, unsigned wanted, void **list,
+                      bool *is_zero);
 
 /* Whether a shard has free blocks of a class that were handed out before, of some recent moment. */
 bool slab_has_free(unsigned shard, unsigned object_class);

@@ -62,19 +62,20 @@ static PRIM_COLD void see_free(void *block) {
 }
 
 /* Without a cache: one block from the slabs; what came along goes straight back. */
-static PRIM_COLD void *allocate_from_slabs(unsigned object_class) {
+static PRIM_COLD void *allocate_from_slabs(unsigned object_class, bool *is_zero) {
     void *list;
-    unsigned count = slab_acquire(0, object_class, 1, &list);
+    unsigned count = slab_acquire(0, object_class, 1, &list, is_zero);
     if (count > 1) {
         slab_release(object_class, *(void **)list);
     }
     return count ? list : NULL;
 }
 
-PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class, size_t alignment) {
+PRIM_INLINE void *pop(struct thread_cache *cache, unsigned object_class, size_t alignment,
+                      bool *is_zero) {
     void *block = cache->head[object_class];
     if (PRIM_UNLIKELY(!block)) {
-        return thread_cache_refill(cache, object_class, alignment);
+        return thread_cache_refill(cache, object_class, alignment, is_zero);
     }
     return thread_cache_pop(cache, object_class, block);
 }
@@ -117,36 +118,36 @@ static PRIM_COLD void give_idle_if_grown(void) {
 }
 
 /* In a hardened heap there may be room for blocks, and none for what it knows of them. */
-static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class,
-                                size_t alignment) {
+static void *allocate_unsampled(struct thread_cache *cache, unsigned object_class, size_t alignment,
+                                bool *is_zero) {
     if (hardened_is_on()) {
         void *block = hardened_allocate(cache, bits_max(object_class, CLASS_OF_16));
-        return block ? block : allocate_from_slabs(object_class);
+        return block ? block : allocate_from_slabs(object_class, is_zero);
     }
     if (!cache) {
-        return allocate_from_slabs(object_class);
+        return allocate_from_slabs(object_class, is_zero);
     }
     return PRIM_UNLIKELY(cache->is_sampling) && object_class <= SMALL_CLASS_LAST
                ? thread_sampler_pop(cache, object_class)
-               : pop(cache, object_class, alignment);
+               : pop(cache, object_class, alignment, is_zero);
 }
 
 /* One block of a class, for a request of this size, in whatever state the thread is. */
-static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t size,
-                                               size_t alignment) {
+static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t size, size_t alignment,
+                                               bool *is_zero) {
     struct thread_cache *cache = thread_cache_own();
     void *block = NULL;
     if (sampler_was_started() && !(cache && thread_sampler_passes(cache, object_class))) {
         block = thread_sampler_allocate(cache, object_class, size, alignment);
     }
     while (PRIM_LIKELY(!block)) {
-        block = allocate_unsampled(cache, object_class, alignment);
+        block = allocate_unsampled(cache, object_class, alignment, is_zero);
         if (PRIM_UNLIKELY(!block) && !make_room(size)) {
             return NULL;
         }
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
-        see_allocation(block, size, usable_size(block));
+        see_allocation(block, size, is_zero ? 0 : usable_size(block));
     }
     return block;
 }
@@ -212,12 +213,13 @@ static void *allocate_any(size_t size, size_t alignment, bool *is_zero) {
     if (PRIM_UNLIKELY(arena != NULL)) {
         return arena_allocate(arena, (struct arena_request){size, alignment, 0}, is_zero);
     }
-    unsigned object_class = CLASS_LARGE; /* who asks for zeros: fresh pages have them untouched */
-    if (!is_zero) {
+    unsigned object_class = CLASS_LARGE; /* great ones of zeros: fresh pages have them untouched */
+    if (!is_zero || !threshold_is_large(size)) {
         object_class = alignment ? aligned_class(size, alignment) : plain_class(size);
     }
-    return object_class == CLASS_LARGE ? allocate_large(bits_max(size, 1), alignment, is_zero)
-                                       : allocate_from_class(object_class, size, alignment);
+    return object_class == CLASS_LARGE
+               ? allocate_large(bits_max(size, 1), alignment, is_zero)
+               : allocate_from_class(object_class, size, alignment, is_zero);
 }
 
 static void *allocate_entering(size_t size, size_t alignment, bool *is_zero) {
@@ -255,7 +257,7 @@ static void *allocate_plainly(struct thread_cache *cache, size_t size) {
     deferred_free_beat(false);
     unsigned object_class = plain_class(size);
     void *block = object_class == CLASS_LARGE ? allocate_large(bits_max(size, 1), 0, NULL)
-                                              : pop(cache, object_class, 0);
+                                              : pop(cache, object_class, 0, NULL);
     thread_cache_leave_to(cache);
     return block;
 }
@@ -283,20 +285,10 @@ void *allocate_with_room(size_t size, size_t room) {
     void *block = allocate_medium_or(room, allocate_nothing);
     if (!block && !tag_arena() && thread_cache_enter()) {
         deferred_free_beat(false);
-        block = allocate_from_class(size_class_by_arithmetic(room), size, 0);
+        block = allocate_from_class(size_class_by_arithmetic(room), size, 0, NULL);
         thread_cache_leave();
     }
     return block ? block : allocate(size);
-}
-
-void *allocate_zeroed(size_t size) {
-    if (threshold_is_large(size)) {
-        bool is_zero = false;
-        void *block = allocate_entering(size, 0, &is_zero);
-        return block && !is_zero ? memset(block, 0, size) : block;
-    }
-    void *block = allocate_slow(size);
-    return block ? memset(block, 0, size) : NULL;
 }
 
 /* The class of large blocks has an empty bin, as any has where somebody wants to see the call. A
@@ -312,6 +304,14 @@ void *allocate_aligned(size_t size, size_t alignment) {
         return allocate_entering(size, alignment, NULL);
     }
     return thread_cache_pop(cache, object_class, block);
+}
+
+void *allocate_zeroed(size_t size, size_t alignment) {
+    bool is_zero = false;
+    void *block = size > SMALL_SIZE_MAX && !hardened_here()
+                      ? allocate_entering(size, alignment, &is_zero)
+                      : allocate_aligned(size, alignment);
+    return block && !is_zero ? memset(block, 0, size) : block;
 }
 
 static void release_large(void *block) {

@@ -17,8 +17,9 @@ void *allocate_slowest(size_t size);
  * for that. Who looks at calls sees the request. */
 void *allocate_with_room(size_t size, size_t room);
 
-/* The same as allocate_slow, filled with zeros. */
-void *allocate_zeroed(size_t size);
+/* A block of zeros, aligned as allocate_aligned's if alignment is not 0. Zeros of fresh pages are
+ * not written once more, but in small blocks: others stay untouched. */
+void *allocate_zeroed(size_t size, size_t alignment);
 
 /* A block whose address is a multiple of alignment, which must be a power of two. */
 void *allocate_aligned(size_t size, size_t alignment);

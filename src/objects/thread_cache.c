@@ -214,7 +214,8 @@ bool thread_cache_is_inherited(void) {
     return load_relaxed(&caches.is_inherited);
 }
 
-void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, size_t alignment) {
+void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, size_t alignment,
+                          bool *is_zero) {
     PRIM_ASSERT(cache->head[object_class] == NULL);
     bin_begin_use(cache, object_class);
     thread_cache_note_event(cache);
@@ -222,7 +223,7 @@ void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, siz
     if (list) {
         return list;
     }
-    unsigned count = bin_take_list(cache, object_class, &list);
+    unsigned count = bin_take_list(cache, object_class, &list, is_zero);
     if (count == 0) {
         return NULL;
     }

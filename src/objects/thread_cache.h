@@ -157,8 +157,9 @@ PRIM_INLINE void *thread_cache_pop(struct thread_cache *cache, size_t bin, void 
 }
 
 /* Fills the empty head of a bin and takes one block, aligned as the class is, or as asked if that
- * is not 0; NULL when there is no memory. */
-void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, size_t alignment);
+ * is not 0; NULL when there is no memory. Where zeros are wanted, is_zero is as in slab_acquire. */
+void *thread_cache_refill(struct thread_cache *cache, unsigned object_class, size_t alignment,
+                          bool *is_zero);
 
 /* Makes room in a full bin and puts one block in. */
 void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, void *block);

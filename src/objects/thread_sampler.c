@@ -278,7 +278,7 @@ static unsigned take_list(struct thread_cache *cache, unsigned object_class, voi
         return take_head(cache, object_class, list);
     }
     counted->lack = 0;
-    unsigned count = bin_take_list(cache, object_class, list);
+    unsigned count = bin_take_list(cache, object_class, list, NULL);
     if (count == 1) {
         *(void **)*list = NULL;
     }

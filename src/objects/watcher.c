@@ -25,11 +25,8 @@ static void *plain_allocate(const struct watcher *self, const struct request *re
         return request->is_zeroed ? arena_allocate_zeroed(request->arena, wanted)
                                   : arena_allocate_entering(request->arena, wanted, NULL);
     }
-    if (request->alignment) {
-        void *block = allocate_aligned(request->size, request->alignment);
-        return block && request->is_zeroed ? memset(block, 0, request->size) : block;
-    }
-    return request->is_zeroed ? allocate_zeroed(request->size) : allocate_slow(request->size);
+    return request->is_zeroed ? allocate_zeroed(request->size, request->alignment)
+                              : allocate_aligned(request->size, request->alignment);
 }
 
 static void plain_release(const struct watcher *self, void *block, const struct request *request) {

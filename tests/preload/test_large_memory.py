@@ -201,6 +201,21 @@ def test_resident_size_is_read_exactly(workload):
     assert seen_mib == pytest.approx(got["idle_mib"] + got["table_mib"], abs=0.25)
 
 
+# ---- zeros ----
+
+@pytest.mark.parametrize("largest", [12, 15, 18, 21])
+def test_zeroed_memory_that_is_not_used_is_not_touched(workload, each_library, largest):
+    """The tables come to more than 40 MiB. Each begins in a page of its own or next to another."""
+    tables = (20 << 20) // (3 << largest - 2)
+    got = measured(each_library, [workload("zeroed-tables"), 2, tables, 0, 0, largest - 1, largest])
+    assert got["kept_mib"] < 2
+
+
+def test_zeroed_memory_that_is_touched_is_counted(workload):
+    got = measured(None, [workload("zeroed-tables"), 2, 6000, 0, 1, 12, 13])
+    assert got["kept_mib"] > 30
+
+
 # ---- growth ----
 
 def test_large_blocks_are_moved_not_copied(workload, library):

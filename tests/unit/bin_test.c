@@ -72,7 +72,7 @@ static void test_inherited_bins(void **state) {
 
 /* Takes a block and gives it back; returns the class that it is of. */
 static unsigned turn(struct thread_cache *cache, unsigned object_class) {
-    void *block = thread_cache_refill(cache, object_class, 0);
+    void *block = thread_cache_refill(cache, object_class, 0, NULL);
     assert_non_null(block);
     unsigned found = span_class_of(block);
     release(block);
@@ -196,8 +196,8 @@ static void test_own_blocks_first(void **state) {
     struct thread_cache *cache = fresh_cache();
     void *block = NULL;
     void *held = NULL; /* keeps the slab */
-    assert_int_equal(slab_acquire(0, OWN, 1, &block), 1);
-    assert_int_equal(slab_acquire(0, OWN, 1, &held), 1);
+    assert_int_equal(slab_acquire(0, OWN, 1, &block, NULL), 1);
+    assert_int_equal(slab_acquire(0, OWN, 1, &held, NULL), 1);
     *(void **)block = *(void **)held = NULL;
     slab_release(OWN, block);
     assert_int_equal(turn(cache, OTHERS), OTHERS);
@@ -213,15 +213,15 @@ static void test_block_without_a_bin(void **state) {
     struct thread_cache *cache = fresh_cache();
     size_t cache_max = options.cache_max;
     void *held = NULL; /* keeps the slab */
-    assert_int_equal(slab_acquire(0, object_class, 1, &held), 1);
+    assert_int_equal(slab_acquire(0, object_class, 1, &held, NULL), 1);
     for (unsigned i = 0; i < 2; i++) {
         void *block = NULL;
-        assert_int_equal(slab_acquire(0, object_class, 1, &block), 1);
+        assert_int_equal(slab_acquire(0, object_class, 1, &block, NULL), 1);
         bin_give_block(cache, object_class, block);
         struct slab_totals totals = {0};
         slab_totals_add(&totals);
         assert_int_equal(totals.listed_blocks, i == 0);
-        assert_int_equal(slab_acquire(0, object_class, 1, &block), 1);
+        assert_int_equal(slab_acquire(0, object_class, 1, &block, NULL), 1);
         *(void **)block = NULL;
         slab_release(object_class, block);
         options.cache_max = 4096;
@@ -251,7 +251,7 @@ static void test_size_of_what_is_only_freed(void **state) {
             slab_trim();
         } else if (i == PART) {
             assert_int_equal(bin->capacity, FEWEST);
-            assert_int_equal(slab_acquire(0, object_class, 1, &held), 1);
+            assert_int_equal(slab_acquire(0, object_class, 1, &held, NULL), 1);
         }
     }
     assert_true(bin->capacity > FEWEST);

@@ -19,7 +19,7 @@ static void test_blocks_lie_apart(void **state) {
     (void)state;
     interrupt();
     unsigned char *first = allocate(100);
-    unsigned char *second = allocate_zeroed(300000);
+    unsigned char *second = allocate_zeroed(300000, 0);
     unsigned char *third = allocate_aligned(50, 4096);
     assert_true(reserve_size(first) >= 100 && reserve_size(second) >= 300000);
     assert_int_equal((uintptr_t)third % 4096, 0);

@@ -308,7 +308,7 @@ static void test_blocks_behave(void **state) {
     static const size_t sizes[] = {1, 24, 1000, 5000, 20000, 100000, 300000};
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t size = sizes[i];
-        char *block = allocate_zeroed(size);
+        char *block = allocate_zeroed(size, 0);
         assert_non_null(block);
         assert_true(told.live > 0);
         for (size_t k = 0; k < size; k++) {

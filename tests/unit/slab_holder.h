@@ -51,7 +51,7 @@ static inline void check_contents(const struct holder *holder) {
 static inline unsigned hold(struct holder *holder, unsigned shard, unsigned wanted) {
     size_t size = size_of(holder->object_class);
     void *list = NULL;
-    unsigned count = slab_acquire(shard, holder->object_class, wanted, &list);
+    unsigned count = slab_acquire(shard, holder->object_class, wanted, &list, NULL);
     if (count == 1) {
         *(void **)list = NULL;
     }

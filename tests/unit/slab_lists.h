@@ -23,7 +23,7 @@ static inline unsigned length(const void *list) {
 
 static inline void *acquire(unsigned shard, unsigned object_class, unsigned wanted) {
     void *list = NULL;
-    unsigned count = slab_acquire(shard, object_class, wanted, &list);
+    unsigned count = slab_acquire(shard, object_class, wanted, &list, NULL);
     if (count == 1) {
         *(void **)list = NULL;
     }

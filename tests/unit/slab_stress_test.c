@@ -41,7 +41,7 @@ static void work(unsigned number) {
         void *list = NULL;
         if (random_below(&random, 5) < 3) {
             unsigned wanted = 1 + (unsigned)random_below(&random, 32);
-            if (slab_acquire(number % 2, object_class, wanted, &list) == 1) {
+            if (slab_acquire(number % 2, object_class, wanted, &list, NULL) == 1) {
                 *(void **)list = NULL;
             }
             for (void *block = list; block; block = *(void **)block) {
@@ -105,7 +105,7 @@ static void test_neighbours_in_a_line_leave_together(void **state) {
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t begun_pages = 0;
         for (size_t j = 0; j < LISTS; j++) {
-            unsigned count = slab_acquire(1, size_class_of(sizes[i]), WANTED, &lists[j]);
+            unsigned count = slab_acquire(1, size_class_of(sizes[i]), WANTED, &lists[j], NULL);
             bool begins_page = ((uintptr_t)lists[j] & (memory_page_size() - 1)) < sizes[i];
             bool has_neighbours = sizes[i] < PRIM_CACHE_LINE ? begins_page : j == 0;
             assert_true(has_neighbours ? count == WANTED : count > 0);

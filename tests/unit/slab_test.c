@@ -74,7 +74,7 @@ static void check_come_untouched(unsigned shard, size_t size) {
     size_t untouched = 0;
     purge_all(0);
     for (size_t i = 0; i < ARRAY_LENGTH(kept); i++) {
-        unsigned count = slab_acquire(shard, object_class, 2, &kept[i]);
+        unsigned count = slab_acquire(shard, object_class, 2, &kept[i], NULL);
         untouched += !is_resident(kept[i]);
         *(void **)kept[i] = count == 1 ? NULL : *(void **)kept[i];
     }
@@ -239,7 +239,7 @@ static void test_given_lists(void **state) {
         assert_int_equal(slab_returnable_bytes(),
                          (totals().free_blocks + totals().listed_blocks) * 64);
         void *same = NULL;
-        assert_int_equal(slab_acquire(shard, object_class, count, &same), count);
+        assert_int_equal(slab_acquire(shard, object_class, count, &same, NULL), count);
         assert_ptr_equal(same, list);
         assert_ptr_equal(*(void **)same, second);
         assert_int_equal(totals().listed_blocks, 0);
@@ -307,7 +307,7 @@ static void test_idle_lists_go_back(void **state) {
         slab_keep(0, object_class, list, count);
         assert_int_equal(totals().listed_blocks, count);
         slab_tick();
-        assert_int_equal(slab_acquire(0, object_class, count, &list), count);
+        assert_int_equal(slab_acquire(0, object_class, count, &list, NULL), count);
     }
     slab_release(object_class, list);
     check_nothing_left();

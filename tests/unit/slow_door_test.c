@@ -5,6 +5,7 @@
 #include "objects/size_class.h"
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
+#include "os/memory.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "pages/sparse.h"
@@ -35,7 +36,7 @@ static void test_impossible_sizes(void **state) {
         assert_null(allocate_slow(sizes[i]));
         assert_int_equal(errno, ENOMEM);
         errno = 0;
-        assert_null(allocate_zeroed(sizes[i]));
+        assert_null(allocate_zeroed(sizes[i], 0));
         assert_int_equal(errno, ENOMEM);
         errno = 0;
         assert_null(allocate_aligned(sizes[i], 64));
@@ -54,7 +55,7 @@ static void test_zeroed(void **state) {
         void *used = allocate_slow(size);
         memset(used, 0xff, usable_size(used));
         release_slow(used);
-        unsigned char *block = allocate_zeroed(size);
+        unsigned char *block = allocate_zeroed(size, 0);
         assert_non_null(block);
         for (size_t i = 0; i < size; i++) {
             CHECK(block[i] == 0, "byte %zu of %zu", i, size);
@@ -172,7 +173,7 @@ static void test_sparse_blocks(void **state) {
     }
     assert_int_equal(page_heap.span_total, spans);
     void *greater[] = {allocate_slow(SPARSE_SIZE_MAX + 1), allocate_aligned(SIZE, 2 * SLICE_SIZE),
-                       allocate_zeroed(SIZE), NULL, NULL};
+                       allocate_zeroed(SIZE, 0), NULL, NULL};
     options.mmap_threshold = SIZE;
     greater[3] = allocate_slow(SIZE);
     options.mmap_threshold = OPTION_AUTO;
@@ -184,6 +185,61 @@ static void test_sparse_blocks(void **state) {
     }
 }
 
+/* Zeros that fresh pages have anyway are not written: blocks that the program leaves as they are
+ * stay without memory, whatever their class, whether or not their address is asked for. */
+static void test_zeroed_stays_untouched(void **state) {
+    (void)state;
+    enum { COUNT = 16, LARGEST = 2 << 20 };
+    unsigned char *blocks[COUNT];
+    size_t page = memory_page_size();
+    thread_cache_flush(thread_cache_own());
+    slab_trim();
+    purge_all(0);
+    size_t least = page > SLICE_SIZE ? 4 * page : SMALL_SIZE_MAX + 1; /* neighbours share pages */
+    for (size_t size = least; size < LARGEST; size += size / 2) {
+        size_t resident = 0;
+        for (unsigned i = 0; i < COUNT; i++) {
+            blocks[i] = allocate_zeroed(size, i % 2 ? 64 : 0);
+            void *first = (void *)bits_round_down((uintptr_t)blocks[i], page);
+            resident += unit_resident(first, size);
+        }
+        CHECK(resident < COUNT * size / 2, "%zu bytes of blocks of %zu are resident", resident,
+              size);
+        for (unsigned i = 0; i < COUNT; i++) {
+            release_slow(blocks[i]);
+        }
+        purge_all(0);
+    }
+}
+
+/* Nor are they of spans that were freed as they were, once a look has found some of these. */
+static void test_zeroed_again_stays_untouched(void **state) {
+    (void)state;
+    enum { COUNT = 128, SIZE = 128 << 10 };
+    static unsigned char *blocks[COUNT];
+    size_t page = memory_page_size();
+    size_t resident = 0;
+    int purge = options.purge;
+    options.purge = 1;
+    purge_all(0);
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < COUNT; i++) {
+            blocks[i] = allocate_zeroed(SIZE, 0);
+            resident += round ? unit_resident(blocks[i], SIZE) : 0;
+        }
+        for (unsigned i = 0; i < COUNT; i++) {
+            for (size_t at = 0; round && at < SIZE; at += page) {
+                assert_int_equal(blocks[i][at], 0);
+            }
+            blocks[i][SIZE - 1] = 1;
+            release_slow(blocks[i]);
+        }
+        thread_cache_flush(thread_cache_own());
+    }
+    options.purge = purge;
+    CHECK(is_emulated() || resident < (size_t)COUNT * SIZE / 2, "%zu bytes are resident", resident);
+}
+
 static void test_everything_comes_back(void **state) {
     (void)state;
     thread_cache_flush(thread_cache_own());
@@ -192,6 +248,7 @@ static void test_everything_comes_back(void **state) {
 }
 
 int main(void) {
+    unit_touch_single_pages();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_size),
         cmocka_unit_test(test_impossible_sizes),
@@ -201,6 +258,8 @@ int main(void) {
         cmocka_unit_test(test_release_of_strangers),
         cmocka_unit_test(test_large_blocks_make_heap_grow),
         cmocka_unit_test(test_sparse_blocks),
+        cmocka_unit_test(test_zeroed_stays_untouched),
+        cmocka_unit_test(test_zeroed_again_stays_untouched),
         cmocka_unit_test(test_everything_comes_back),
     };
     return cmocka_run_group_tests_name("slow door", tests, NULL, NULL);

@@ -454,7 +454,7 @@ static void test_calls_by_class(void **state) {
         block = reallocate(block, size);
     }
     release(allocate_aligned(3000, 4096));
-    release(allocate_zeroed(100000));
+    release(allocate_zeroed(100000, 0));
     take_checked();
     for (unsigned i = 0; i + 1 < SNAPSHOT_CLASS_COUNT; i++) {
         assert_int_equal(classes[i].allocations - before[i].allocations,

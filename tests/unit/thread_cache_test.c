@@ -65,7 +65,7 @@ static void test_refill_and_overflow(void **state) {
     (void)state;
     struct thread_cache *cache = fresh_cache();
     for (unsigned object_class = 1; object_class <= CLASS_COUNT; object_class++) {
-        void *block = thread_cache_refill(cache, object_class, 0);
+        void *block = thread_cache_refill(cache, object_class, 0, NULL);
         assert_non_null(block);
         assert_int_equal(span_class_of(block), object_class);
         check_cache(cache);

@@ -73,7 +73,7 @@ static void test_any_threshold(void **state) {
         CHECK(threshold < 200 || least > threshold - class_step, "%zu: from %zu", threshold, least);
         char *blocks[] = {take(bits_max(threshold, 1)), take(least), allocate(least - 1)};
         CHECK(is_large(blocks[0]) && is_large(blocks[1]) && !is_large(blocks[2]), "%zu", threshold);
-        char *zeroed = allocate_zeroed(least);
+        char *zeroed = allocate_zeroed(least, 0);
         char *aligned = allocate_aligned(bits_max(threshold, 1), 64);
         CHECK(is_large(zeroed) && is_large(aligned), "%zu", threshold);
         release(blocks[2]);

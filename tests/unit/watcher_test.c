@@ -238,6 +238,13 @@ CALLER_SECTION static void call_a_heap(size_t size) {
     TAKEN(prim_heap_malloc_aligned_at(heap, size, 64, 8), CALL_ALIGNED, size, 64);
     assert_true(((uintptr_t)block + 8) % 64 == 0);
     FREED(prim_free(block), CALL_FREE, 0, SIZE_NOT_STATED);
+    for (size_t offset = 0; offset <= 8; offset += 8) {
+        TAKEN(prim_malloc_aligned_at(size, 64, offset), CALL_ALIGNED, size, 64);
+        FREED(prim_free(block), CALL_FREE, 0, SIZE_NOT_STATED);
+        TAKEN(prim_calloc_aligned_at(1, size, 64, offset), CALL_CALLOC, size, 64);
+        assert_true(((uintptr_t)block + offset) % 64 == 0);
+        FREED(prim_free(block), CALL_FREE, 0, SIZE_NOT_STATED);
+    }
     prim_heap_destroy(heap);
 }
 
