@@ -205,12 +205,14 @@ static bool may_be_kept(const struct bin *bin, unsigned object_class) {
 }
 
 void bin_give_block(struct thread_cache *cache, unsigned object_class, void *block) {
-    bool is_wanted = may_be_kept(bin_of(cache, object_class), object_class) &&
-                     capacity_limit(cache, object_class) != 0;
-    *(void **)block = NULL;
-    if (!is_wanted || slab_keep(shard_for(object_class), object_class, block, 1) != SLAB_KEPT) {
-        slab_release(object_class, block);
+    if (may_be_kept(bin_of(cache, object_class), object_class) &&
+        capacity_limit(cache, object_class) != 0) {
+        *(void **)block = NULL;
+        if (slab_keep(shard_for(object_class), object_class, block, 1) == SLAB_KEPT) {
+            return;
+        }
     }
+    slab_release_block(object_class, block);
 }
 
 enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_class) {

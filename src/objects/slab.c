@@ -144,16 +144,20 @@ static unsigned acquire_single(unsigned object_class, void **list, bool *is_zero
     return 1;
 }
 
+static void release_single(unsigned object_class, void *block) {
+    struct span *span = span_of_block(block);
+    if (PRIM_LIKELY(span_state(span) == SPAN_LARGE && span->object_class == object_class)) {
+        purge_free(span, SPAN_DIRTY);
+    } else {
+        double_free_note(block);
+    }
+}
+
 static void release_singles(unsigned object_class, void *list) {
     double_free_turn(&list);
     while (list) {
         void *next = *(void **)list;
-        struct span *span = span_of_block(list);
-        if (PRIM_LIKELY(span_state(span) == SPAN_LARGE && span->object_class == object_class)) {
-            purge_free(span, SPAN_DIRTY);
-        } else {
-            double_free_note(list);
-        }
+        release_single(object_class, list);
         list = next;
     }
 }
@@ -423,6 +427,14 @@ static unsigned release(unsigned object_class, void **list, int effort, bool is_
 
 void slab_release(unsigned object_class, void *list) {
     slab_release_some(object_class, &list, UINT_MAX, INT_MAX, false);
+}
+
+bool slab_release_single(unsigned object_class, void *block) {
+    bool is_single = slab_set_is_single(object_class);
+    if (is_single) {
+        release_single(object_class, block);
+    }
+    return is_single;
 }
 
 unsigned slab_release_some(unsigned object_class, void **list, unsigned count, int effort,

@@ -48,6 +48,18 @@ bool slab_has_free(unsigned shard, unsigned object_class);
  * was freed twice (double_free.h). Called with no lock held. */
 void slab_release(unsigned object_class, void *list);
 
+/* The same for one block that is all of its slab, and is not touched: nobody may ever have. False,
+ * with nothing done, for the other classes. */
+bool slab_release_single(unsigned object_class, void *block);
+
+/* The same for one block, of any class. */
+PRIM_INLINE void slab_release_block(unsigned object_class, void *block) {
+    if (!slab_release_single(object_class, block)) {
+        *(void **)block = NULL;
+        slab_release(object_class, block);
+    }
+}
+
 /* The same for what a list of so many blocks begins with, in a call that takes no more than the
  * effort; returns how many are left in *list. is_rest: the list was left by such a call, which has
  * seen to it that it ends with NULL. */

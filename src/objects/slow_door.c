@@ -349,8 +349,7 @@ static unsigned release_any(struct thread_cache *cache, void *block) {
     } else if (cache && !hardened_is_on()) { /* whose bins stay empty */
         thread_cache_overflow(cache, object_class, block);
     } else {
-        *(void **)block = NULL;
-        slab_release(object_class, block);
+        slab_release_block(object_class, block);
     }
     return object_class;
 }

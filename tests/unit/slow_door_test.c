@@ -240,6 +240,26 @@ static void test_zeroed_again_stays_untouched(void **state) {
     CHECK(is_emulated() || resident < (size_t)COUNT * SIZE / 2, "%zu bytes are resident", resident);
 }
 
+/* Blocks that are all of their slabs need no links: who frees one after the other touches few. */
+static void test_freed_stays_untouched(void **state) {
+    (void)state;
+    enum { COUNT = 128, SIZE = 128 << 10 };
+    static unsigned char *blocks[COUNT];
+    size_t page = memory_page_size();
+    unsigned touched = 0;
+    purge_all(0);
+    for (unsigned i = 0; i < COUNT; i++) {
+        blocks[i] = allocate_slow(SIZE);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        release_slow(blocks[i]);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        touched += unit_resident(blocks[i], page) != 0;
+    }
+    CHECK(touched < COUNT / 4, "%u of %u blocks were touched", touched, (unsigned)COUNT);
+}
+
 static void test_everything_comes_back(void **state) {
     (void)state;
     thread_cache_flush(thread_cache_own());
@@ -260,6 +280,7 @@ int main(void) {
         cmocka_unit_test(test_sparse_blocks),
         cmocka_unit_test(test_zeroed_stays_untouched),
         cmocka_unit_test(test_zeroed_again_stays_untouched),
+        cmocka_unit_test(test_freed_stays_untouched),
         cmocka_unit_test(test_everything_comes_back),
     };
     return cmocka_run_group_tests_name("slow door", tests, NULL, NULL);
