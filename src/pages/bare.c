@@ -15,14 +15,16 @@ enum {
     LOOK_ALWAYS = 512, /* so many are each time */
 };
 
-static bool is_worth_a_look(size_t slice_count, const _Atomic bool *was_bare) {
-    static _Atomic unsigned count; /* (atomic: counter) spans that were not looked at for sure */
+static _Atomic bool was_bare;           /* (atomic: hint) the last span that was looked at */
+static _Atomic unsigned unlikely_count; /* (atomic: counter) spans since it was not */
+
+static bool is_worth_a_look(size_t slice_count) {
     return slice_count >= LOOK_ALWAYS ||
            (slice_count >= LOOK_LEAST &&
-            (load_relaxed(was_bare) || add_relaxed(&count, 1) % LOOK_RARELY == 0));
+            (load_relaxed(&was_bare) || add_relaxed(&unlikely_count, 1) % LOOK_RARELY == 0));
 }
 
-/* Whether hardly more than half of it has pages. */
+/* Whether at most half of it has pages. */
 static bool is_bare(const struct span *span) {
     size_t size = span_size(span);
     return span->slice_count >= LOOK_ALWAYS
@@ -31,13 +33,11 @@ static bool is_bare(const struct span *span) {
 }
 
 bool bare_clear(const struct span *span) {
-    static _Atomic bool was_bare; /* (atomic: hint) */
-    size_t size = span_size(span);
-    if (!options.purge || is_confined() || !is_worth_a_look(span->slice_count, &was_bare) ||
-        ((span->address | size) & (memory_page_size() - 1))) {
+    bool is_whole_pages = ((span->address | span_size(span)) & (memory_page_size() - 1)) == 0;
+    if (!options.purge || !is_whole_pages || is_confined() || !is_worth_a_look(span->slice_count)) {
         return false;
     }
     bool is_bare_now = is_bare(span);
     store_relaxed(&was_bare, is_bare_now);
-    return is_bare_now && mapping_drop(span->address, size);
+    return is_bare_now && mapping_drop(span->address, span_size(span));
 }
