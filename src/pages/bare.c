@@ -16,7 +16,7 @@ enum {
 };
 
 static _Atomic bool was_bare;           /* (atomic: hint) the last span that was looked at */
-static _Atomic unsigned unlikely_count; /* (atomic: counter) spans since it was not */
+static _Atomic unsigned unlikely_count; /* (atomic: counter) spans that came while it was not */
 
 static bool is_worth_a_look(size_t slice_count) {
     return slice_count >= LOOK_ALWAYS ||

@@ -186,7 +186,7 @@ static void test_sparse_blocks(void **state) {
 }
 
 /* Zeros that fresh pages have anyway are not written: blocks that the program leaves as they are
- * stay without memory, whatever their class, whether or not their address is asked for. */
+ * stay without memory, whatever their class, and whether or not an alignment is asked for. */
 static void test_zeroed_stays_untouched(void **state) {
     (void)state;
     enum { COUNT = 16, LARGEST = 2 << 20 };
