@@ -8,6 +8,7 @@ Examples:
   bench/run.py --allocators primalloc,glibc,mine=/tmp/mine.so
   bench/run.py --allocators 'primalloc,hard=build/lib/libprimalloc.so;PRIMALLOC_HARDENED=1'
   bench/run.py --report build/bench-results     draw the report again from raw.json
+  bench/run.py --continue build/bench-results   more passes, where a slow hour had room for few
 """
 
 import argparse
@@ -44,28 +45,48 @@ def arguments():
                         help="where raw.json, results.md and results.html go")
     parser.add_argument("--report", type=Path, metavar="DIR",
                         help="measure nothing: draw the report of DIR/raw.json again")
-    return parser.parse_args()
+    parser.add_argument("--continue", dest="begun", type=Path, metavar="DIR",
+                        help="go on with the run of DIR/raw.json, of the same sources, and draw it")
+    options = parser.parse_args()
+    if options.begun:
+        chosen_anew = ("quick", "full", "rows", "allocators", "seed", "report")
+        given = [name for name in chosen_anew if getattr(options, name) not in (None, False)]
+        if given:
+            parser.error(f"--continue goes on with the choice of its run: no --{given[0]} with it")
+        options.out = options.begun
+    return options
 
 
-def measure(options):
-    """Run the campaign that the options ask for; what raw.json keeps."""
-    from harness.allocators import LIBRARY, OURS, default_allocators, named_allocators
-    from harness.campaign import Campaign
-    from harness.machine import machine_facts
+def chosen(options):
+    """The rows and allocators that the options ask for, and whether they are the quick ones."""
+    from harness.allocators import default_allocators, named_allocators
     from harness.rows import load_rows, select_rows
-    from harness.takeover import check_takes_over
-    from harness.terminal import Reporter
 
-    build_workloads()
     quick = not options.full and not options.rows
     rows = select_rows(load_rows(), options.rows, quick)
     allocators = (named_allocators(options.allocators.split(",")) if options.allocators
                   else default_allocators(quick))
+    return rows, allocators, quick
+
+
+def measure(options):
+    """Run the campaign that the options ask for; what raw.json keeps."""
+    from harness import begun
+    from harness.allocators import LIBRARY, OURS
+    from harness.campaign import Campaign
+    from harness.machine import machine_facts
+    from harness.takeover import check_takes_over
+    from harness.terminal import Reporter
+
+    raw = begun.load(options.begun) if options.begun else None
+    build_workloads()
+    rows, allocators, quick = begun.chosen(raw) if raw else chosen(options)
     for allocator in allocators:
         if allocator.library:
             check_takes_over(allocator.library, allocator.assignments())
-    facts = machine_facts()
+    facts = begun.facts(raw) if raw else machine_facts()
     seed = options.seed if options.seed is not None else int(time.time())
+    seed = raw["seed"] if raw else seed
     minutes = options.minutes or (QUICK_MINUTES if quick else FULL_MINUTES)
     scratch = Path(tempfile.mkdtemp(prefix="primalloc-bench-"))
     try:
@@ -76,6 +97,8 @@ def measure(options):
             print_line(f"{len(rows)} rows under {', '.join(one.name for one in allocators)}; "
                        f"seed {seed}", highlight=False)
             campaign = Campaign(rows, allocators, seed, scratch, reporter)
+            if raw:
+                begun.restore(campaign, raw)
             campaign.run(minutes, options.passes)
         return campaign.raw(facts)
     finally:

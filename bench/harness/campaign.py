@@ -57,15 +57,16 @@ class Campaign:
     passes: int = 0
 
     def run(self, minutes, passes):
-        """Warm up, then the given number of passes or as many as the minutes allow. An interrupt
-        keeps the passes that are whole."""
+        """Warm up, then the given number of passes or as many as the minutes allow, beyond those
+        of a run that goes on. An interrupt keeps the passes that are whole."""
         started = time.monotonic()
         self.warm_up()
         try:
             if passes:
-                self.run_passes(passes)
+                self.run_passes(self.passes + passes)
             else:
-                self.run_first_passes()
+                if not self.passes:
+                    self.run_first_passes()
                 left_s = minutes * 60 - (time.monotonic() - started)
                 self.run_passes(self.passes + self.further_passes(left_s))
         except KeyboardInterrupt:

@@ -1,12 +1,16 @@
 """Facts about the machine and the moment, kept beside every result."""
 
 import datetime
+import hashlib
 import os
 import platform
 import subprocess
 from pathlib import Path
 
 from .environment import ROOT
+
+MEASURED = ("src", "include", "cmake", "CMakeLists.txt", "bench/rows.toml", "bench/apps",
+            "bench/workloads", "bench/peers")
 
 
 def first_line(path):
@@ -43,6 +47,17 @@ def git_commit():
     return commit + (" with changes" if changed else "")
 
 
+def measured_sources():
+    """A digest of what the figures depend on: the library, the rows and their programs."""
+    digest = hashlib.sha256()
+    for place in MEASURED:
+        found = [ROOT / place] if (ROOT / place).is_file() else sorted((ROOT / place).rglob("*"))
+        for path in found:
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def compiler():
     answer = subprocess.run(["cc", "--version"], stdout=subprocess.PIPE, text=True, check=False)
     return answer.stdout.splitlines()[0] if answer.stdout else "unknown"
@@ -62,5 +77,6 @@ def machine_facts():
         "overcommit": first_line("/proc/sys/vm/overcommit_memory"),
         "load_before": round(os.getloadavg()[0], 2),
         "commit": git_commit(),
+        "sources": measured_sources(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     }

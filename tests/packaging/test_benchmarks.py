@@ -56,6 +56,46 @@ def asked(tmp_path):
     return draw
 
 
+def continue_run(folder, *more):
+    return subprocess.run([sys.executable, BENCH / "run.py", "--continue", folder, *more],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          timeout=300)
+
+
+def test_a_run_goes_on_where_it_ended():
+    raw = raw_run({}, leave_early=["thrifty"])
+    raw["failures"] = [{"row": "loop", "allocator": "fast", "reason": "timeout"}]
+    raw["samples"] = [one for one in raw["samples"]
+                      if (one["row"], one["allocator"]) != ("loop", "fast")]
+    restored = subprocess.run(
+        [sys.executable, "-c", "import json, sys; sys.path.insert(0, sys.argv[1])\n"
+         "from harness import begun\nfrom harness.campaign import Campaign\n"
+         "campaign = Campaign([], [], 1, None, None)\n"
+         "begun.restore(campaign, json.load(sys.stdin))\n"
+         "print(campaign.passes, len(campaign.samples), sorted(campaign.far_behind),"
+         " campaign.failures)", BENCH], input=json.dumps(raw), stdout=subprocess.PIPE, text=True,
+        check=True, timeout=60).stdout
+    left_out = [("loop", "thrifty"), ("program", "thrifty"), ("threads-2", "thrifty")]
+    assert restored.strip() == (f"{PASSES} {len(raw['samples'])} {left_out} "
+                                f"{ {('loop', 'fast'): 'timeout'} }")
+
+
+def test_only_the_same_run_goes_on(tmp_path):
+    missing = continue_run(tmp_path)
+    assert missing.returncode == 1
+    assert f"error: {tmp_path} has no raw.json" in missing.stdout
+    other = raw_run({})
+    other["machine"] |= {"commit": "0123456789ab", "sources": "0"}
+    (tmp_path / "raw.json").write_text(json.dumps(other))
+    refused = continue_run(tmp_path)
+    assert refused.returncode == 1
+    assert "is of commit 0123456789ab, whose sources or rows are not those here" in refused.stdout
+    assert json.loads((tmp_path / "raw.json").read_text()) == other
+    chosen = continue_run(tmp_path, "--rows", "loop")
+    assert chosen.returncode == 2
+    assert "--continue goes on with the choice of its run: no --rows" in chosen.stdout
+
+
 def line_of(lines, beginning):
     return next(cells for what, cells in lines.items() if what.startswith(beginning))
 
