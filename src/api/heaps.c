@@ -201,8 +201,11 @@ PRIM_EXPORT void *prim_calloc_aligned_at(size_t count, size_t size, size_t align
 }
 
 PRIM_EXPORT void *prim_rezalloc(void *block, size_t old_size, size_t size) {
+    if (!block) {
+        return family_calloc(1, size);
+    }
     char *result = front_reallocate(block, size, __builtin_return_address(0));
-    size_t kept = block ? bits_min(old_size, size) : 0;
+    size_t kept = bits_min(old_size, size);
     if (result) {
         memset(result + kept, 0, size - kept);
     }

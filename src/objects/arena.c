@@ -263,12 +263,12 @@ static bool add_chunk(struct arena *arena, size_t block_size) {
     return true;
 }
 
-static void *allocate_in_chunk(struct arena *arena, const struct arena_fit *fit) {
+static void *allocate_in_chunk(struct arena *arena, const struct arena_fit *fit, bool *is_zero) {
     size_t bytes = size_classes[fit->object_class].size - fit->shift;
     for (;;) {
         lock_acquire(&arena->lock, LOCK_ARENA);
         bool is_allowed = may_have(arena, bytes);
-        void *block = is_allowed ? arena_chunk_take(arena, fit) : NULL;
+        void *block = is_allowed ? arena_chunk_take(arena, fit, is_zero) : NULL;
         if (PRIM_LIKELY(block != NULL)) {
             count(arena, bytes, 1);
         }
@@ -328,7 +328,7 @@ static bool is_watched(const struct arena *arena) {
 
 void *arena_allocate(struct arena *arena, struct arena_request request, bool *is_zero) {
     struct arena_fit fit;
-    void *block = arena_chunk_fit(arena, &request, &fit) ? allocate_in_chunk(arena, &fit)
+    void *block = arena_chunk_fit(arena, &request, &fit) ? allocate_in_chunk(arena, &fit, is_zero)
                                                          : allocate_large(arena, &request, is_zero);
     if (block && PRIM_UNLIKELY(options_see_every_call()) && !arena->block_end) {
         see_allocation(block, request.size, is_zero ? 0 : arena_usable_size(block));

@@ -54,7 +54,7 @@ struct arena_chunk {
     uint32_t first_granule;       /* (const) behind the head */
     uint32_t next_granule;        /* (lock: ARENA) the first one never carved */
     uint32_t used_count;          /* (lock: ARENA) live blocks */
-    uint32_t touched_granule;     /* (lock: ARENA) the first one that no life of it carved */
+    uint32_t touched_granule;     /* (lock: ARENA) from here on no life of it carved: all zero */
     uint8_t map[]; /* (lock: ARENA) 0, or the class of the block that begins here, and ARENA_USED;
                       in the second granule of a live block: how far behind the first one's start
                       its pointer lies, which only alignment at an offset asks for */

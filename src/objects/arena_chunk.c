@@ -106,7 +106,7 @@ struct arena_chunk *arena_chunk_create(struct arena *arena, void *memory, size_t
     chunk->first_granule = (uint32_t)(head / ARENA_GRANULE);
     chunk->next_granule = chunk->first_granule;
     chunk->used_count = 0;
-    chunk->touched_granule = chunk->first_granule;
+    chunk->touched_granule = is_zero ? chunk->first_granule : chunk->granule_count;
     return chunk;
 }
 
@@ -186,7 +186,7 @@ static void *take_listed(struct arena *arena, unsigned object_class, const struc
     return place(arena, chunk, granule, granule + granules_of(object_class), fit);
 }
 
-void *arena_chunk_take(struct arena *arena, const struct arena_fit *fit) {
+void *arena_chunk_take(struct arena *arena, const struct arena_fit *fit, bool *is_zero) {
     unsigned filled = filled_class(arena, fit->search_class);
     if (filled == fit->search_class && filled) {
         return take_listed(arena, filled, fit);
@@ -195,6 +195,9 @@ void *arena_chunk_take(struct arena *arena, const struct arena_fit *fit) {
     size_t granules = granules_of(fit->search_class);
     if (chunk && granules <= chunk->granule_count - chunk->next_granule) {
         size_t first = chunk->next_granule;
+        if (is_zero) {
+            *is_zero = first >= chunk->touched_granule;
+        }
         chunk->next_granule += (uint32_t)granules;
         if (PRIM_LIKELY(fit->search_class == fit->object_class)) {
             return use(chunk, first, fit);
@@ -233,8 +236,7 @@ bool arena_chunk_give_back(struct arena *arena, struct arena_chunk *chunk, size_
 /* Of the blocks, and of the map that tells of them. */
 PRIM_COLD size_t arena_chunk_untouched(const struct arena_chunk *chunk) {
     const struct span *span = chunk ? span_of_block(chunk) : NULL;
-    if (!span || span->bucket != ARENA_CHUNK || !span->is_zero ||
-        span_has_mark(span->address, MARK_HUGE)) {
+    if (!span || span->bucket != ARENA_CHUNK || span_has_mark(span->address, MARK_HUGE)) {
         return 0;
     }
     size_t page = memory_page_size();

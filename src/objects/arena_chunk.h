@@ -28,8 +28,8 @@ size_t arena_chunk_bytes_for(size_t block_size);
 void arena_chunk_insert(struct arena *arena, struct arena_chunk *chunk);
 void arena_chunk_remove(struct arena *arena, struct arena_chunk *chunk);
 
-/* A live block, or NULL if no chunk has room. */
-void *arena_chunk_take(struct arena *arena, const struct arena_fit *fit);
+/* A live block, or NULL if no chunk has room. Tells, if asked, whether it is known to be zero. */
+void *arena_chunk_take(struct arena *arena, const struct arena_fit *fit, bool *is_zero);
 
 /* The chunk that a free block or a live one lies in: any but a large one. */
 struct arena_chunk *arena_chunk_of(const void *block);

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include "os/memory.h"
+#include "pages/purge.h"
 #include "unit/arena_check.h"
 
 static void test_every_size(void **state) {
@@ -85,6 +87,35 @@ static void test_zero(void **state) {
             assert_int_equal(large[i], 0);
         }
     }
+    arena_destroy(arena);
+}
+
+/* Zeros that fresh pages have anyway are not written; what was somebody's block is cleared. */
+static void test_zeroed_stays_untouched(void **state) {
+    (void)state;
+    enum { COUNT = 1000, SIZE = 12 << 10 };
+    static unsigned char *blocks[COUNT];
+    size_t page = memory_page_size();
+    size_t resident = 0;
+    purge_all(0);
+    struct arena *arena = arena_create();
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < COUNT; i++) {
+            size_t alignment = i % 2 ? 64 : 0;
+            blocks[i] = arena_allocate_zeroed(arena, (struct arena_request){SIZE, alignment, 0});
+            void *first = (void *)bits_round_down((uintptr_t)blocks[i], page);
+            resident += round ? 0 : unit_resident(first, SIZE);
+        }
+        for (unsigned i = 0; i < COUNT; i++) {
+            for (size_t at = 0; round && at < SIZE; at++) {
+                assert_int_equal(blocks[i][at], 0);
+            }
+            memset(blocks[i], 0x5a, SIZE);
+            release(blocks[i]);
+        }
+        check_arena(arena);
+    }
+    CHECK(resident < (size_t)COUNT * SIZE / 2, "%zu bytes are resident", resident);
     arena_destroy(arena);
 }
 
@@ -319,6 +350,7 @@ int main(void) {
         cmocka_unit_test(test_first_block_of_any_size),
         cmocka_unit_test(test_small_arenas_share_slices),
         cmocka_unit_test(test_zero),
+        cmocka_unit_test(test_zeroed_stays_untouched),
         cmocka_unit_test(test_alignment_and_offset),
         cmocka_unit_test(test_impossible),
         cmocka_unit_test(test_shared),

@@ -10,6 +10,7 @@
 #include "pages/purge.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
+#include "primalloc.h"
 #include "unit/unit.h"
 
 static void test_any_size(void **state) {
@@ -240,6 +241,16 @@ static void test_zeroed_again_stays_untouched(void **state) {
     CHECK(is_emulated() || resident < (size_t)COUNT * SIZE / 2, "%zu bytes are resident", resident);
 }
 
+/* Nor where a block is to grow from nothing. */
+static void test_rezalloc_of_nothing_stays_untouched(void **state) {
+    (void)state;
+    enum { SIZE = 64 << 20 };
+    unsigned char *block = prim_rezalloc(NULL, 0, SIZE);
+    void *first = (void *)bits_round_down((uintptr_t)block, memory_page_size());
+    assert_true(unit_resident(first, SIZE) < SIZE / 2);
+    release_slow(block);
+}
+
 /* Blocks that are all of their slabs need no links: who frees one after the other touches few. */
 static void test_freed_stays_untouched(void **state) {
     (void)state;
@@ -280,6 +291,7 @@ int main(void) {
         cmocka_unit_test(test_sparse_blocks),
         cmocka_unit_test(test_zeroed_stays_untouched),
         cmocka_unit_test(test_zeroed_again_stays_untouched),
+        cmocka_unit_test(test_rezalloc_of_nothing_stays_untouched),
         cmocka_unit_test(test_freed_stays_untouched),
         cmocka_unit_test(test_everything_comes_back),
     };
