@@ -57,16 +57,15 @@ def arguments():
     return options
 
 
-def chosen(options):
-    """The rows and allocators that the options ask for, and whether they are the quick ones."""
+def chosen(options, quick):
+    """The rows and allocators that the options ask for."""
     from harness.allocators import default_allocators, named_allocators
     from harness.rows import load_rows, select_rows
 
-    quick = not options.full and not options.rows
     rows = select_rows(load_rows(), options.rows, quick)
     allocators = (named_allocators(options.allocators.split(",")) if options.allocators
                   else default_allocators(quick))
-    return rows, allocators, quick
+    return rows, allocators
 
 
 def measure(options):
@@ -80,13 +79,14 @@ def measure(options):
 
     raw = begun.load(options.begun) if options.begun else None
     build_workloads()
-    rows, allocators, quick = begun.chosen(raw) if raw else chosen(options)
+    quick = not (options.full or options.rows or raw)
+    rows, allocators = begun.chosen(raw) if raw else chosen(options, quick)
     for allocator in allocators:
         if allocator.library:
             check_takes_over(allocator.library, allocator.assignments())
     facts = begun.facts(raw) if raw else machine_facts()
-    seed = options.seed if options.seed is not None else int(time.time())
-    seed = raw["seed"] if raw else seed
+    seed = raw["seed"] if raw else options.seed
+    seed = int(time.time()) if seed is None else seed
     minutes = options.minutes or (QUICK_MINUTES if quick else FULL_MINUTES)
     scratch = Path(tempfile.mkdtemp(prefix="primalloc-bench-"))
     try:

@@ -27,7 +27,7 @@ def load(folder):
 
 
 def chosen(raw):
-    """Its rows and allocators, and False: it is not a quick run's choice."""
+    """Its rows and allocators."""
     rows = {row.name: row for row in load_rows()}
     allocators = {(one.name, one.version, one.source): one for one in all_allocators()}
     wanted = [(one["name"], one["version"], one["source"]) for one in raw["allocators"]]
@@ -35,7 +35,7 @@ def chosen(raw):
     if missing:
         raise BenchError(f"the run that goes on has allocators that are not here: "
                          f"{', '.join(missing)}")
-    return [rows[row["name"]] for row in raw["rows"]], [allocators[one] for one in wanted], False
+    return [rows[row["name"]] for row in raw["rows"]], [allocators[one] for one in wanted]
 
 
 def facts(raw):
