@@ -4,6 +4,7 @@
 
 #include "os/memory.h"
 #include "pages/purge.h"
+#include "settings/options.h"
 #include "unit/arena_check.h"
 
 static void test_every_size(void **state) {
@@ -344,6 +345,8 @@ static void test_shared(void **state) {
 }
 
 int main(void) {
+    unit_touch_single_pages();
+    options.thp = THP_NEVER; /* where it is refused: a huge page is resident as a whole */
     heap_ensure();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_size),
