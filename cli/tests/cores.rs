@@ -100,7 +100,7 @@ fn what_a_crash_leaves_is_told_like_the_process() {
             .and(contains("on primalloc, 4 threads; pages of zeros"))
             .and(contains("IN CORE"))
             .and(contains("leak_suppress  /no/where "))
-            .and(contains("first-class, by prim_heap_new"))
+            .and(contains("by prim_heap_new, tagged, sampled"))
             .and(contains("primalloc faults -- crashing ..."))
             .and(contains("resident").not()),
     );

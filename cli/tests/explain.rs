@@ -25,7 +25,7 @@ fn every_kind_of_memory_is_told() {
         contains(format!("explained ({id}): "))
             .and(contains("on primalloc, 4 threads"))
             .and(contains("8 blocks above 256 KiB"))
-            .and(contains("first-class, by prim_heap_new"))
+            .and(contains("by prim_heap_new, tagged, sampled"))
             .and(contains("SIZE"))
             .and(contains("free blocks, most of 1,024 bytes: they lie between"))
             .and(contains(format!("primalloc faults --pid {id}"))),

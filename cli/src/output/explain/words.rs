@@ -135,7 +135,7 @@ pub fn meaning(part: &Part, knows_heap: bool) -> String {
         Use::Blocks if part.count.is_none() => "in use or free: it is hardened".to_owned(),
         Use::Blocks => counted("block up to 256 KiB", "blocks up to 256 KiB"),
         Use::LargeBlocks => counted("block above 256 KiB", "blocks above 256 KiB"),
-        Use::Heaps => "first-class, by prim_heap_new".to_owned(),
+        Use::Heaps => "by prim_heap_new, tagged, sampled".to_owned(),
         Use::Caches => format!("free, at hand for {}", counted("thread", "threads")),
         Use::FreeBlocks => "free, between blocks in use".to_owned(),
         Use::FreePages => "free, go back when unwanted".to_owned(),
