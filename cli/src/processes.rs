@@ -109,15 +109,19 @@ pub fn program_of_tool(pid: i32) -> Option<i32> {
     children.next().filter(|_| children.next().is_none())
 }
 
-/// When the process started, if it still runs: another one may get its number.
+/// When the process started, if it still runs: another one may get its number. Of one that is about
+/// to end nothing can be seen any more, as its memory has gone before it.
 pub fn start_of(pid: i32) -> Option<u64> {
-    let stat = Process::new(pid).ok()?.stat().ok()?;
-    (!"ZX".contains(stat.state)).then_some(stat.starttime)
+    stat_of(pid).filter(|stat| stat.vsize > 0).map(|stat| stat.starttime)
 }
 
-/// Whether the one that started then still runs.
+/// Whether the one that started then is still there.
 pub fn is_same_process(pid: i32, start: u64) -> bool {
-    start_of(pid) == Some(start)
+    stat_of(pid).is_some_and(|stat| stat.starttime == start)
+}
+
+fn stat_of(pid: i32) -> Option<Stat> {
+    Process::new(pid).ok()?.stat().ok().filter(|stat| !"ZX".contains(stat.state))
 }
 
 enum Mapped {
