@@ -149,7 +149,7 @@ static PRIM_COLD void *nothrow_any(size_t size, size_t alignment, enum call call
     }
 #define MEDIUM_FALLBACK(medium, slow)                \
     static PRIM_NOINLINE void *medium(size_t size) { \
-        return allocate_medium_or(size, slow);       \
+        return allocate_medium_or(size, slow, slow); \
     }
 FALLBACK(new_slow, new_any, CALL_NEW)
 FALLBACK(new_array_slow, new_any, CALL_NEW_ARRAY)

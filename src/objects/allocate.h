@@ -49,17 +49,18 @@ PRIM_INLINE void *allocate_or(size_t size, allocate_fallback *greater, allocate_
 }
 
 /* The same for sizes above SMALL_SIZE_MAX. Medium ones find their class by arithmetic; large ones,
- * and all of a thread that samples, get what the fallback returns. */
-PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *fallback) {
+ * and all of a thread that samples, are greater ones here. */
+PRIM_INLINE void *allocate_medium_or(size_t size, allocate_fallback *greater,
+                                     allocate_fallback *empty) {
     struct thread_cache *cache = thread_cache_visible;
     if (PRIM_UNLIKELY(size > cache->medium_size_max)) {
-        return fallback(size);
+        return greater(size);
     }
     size_t object_class = size_class_by_arithmetic(size);
     void *block = cache->head[object_class];
     PRIM_IN_RESULT(block);
     if (PRIM_UNLIKELY(!block)) {
-        return fallback(size);
+        return empty(size);
     }
     PRIM_FORGET(object_class);
     __builtin_prefetch(*(void **)block, 1);

@@ -62,26 +62,23 @@ PRIM_NOINLINE void *front_malloc(size_t size) {
     return allocate_slower(size);
 }
 
-/* What malloc did not pop: of a thread that samples, blocks that it would have. */
-static PRIM_NOINLINE void *malloc_other(size_t size) {
+/* A medium block of a thread that samples, or what is greater. */
+PRIM_INLINE void *malloc_counted(size_t size) {
     struct thread_cache *cache = thread_cache_visible;
     if (PRIM_LIKELY(size > cache->counted_size_max)) {
         return front_malloc(size);
     }
-    size_t object_class = size_class_by_arithmetic(size);
-    void *block = cache->head[object_class];
-    if (PRIM_UNLIKELY(!block) || !thread_sampler_count_medium(cache, object_class)) {
-        return front_malloc(size);
-    }
-    return thread_cache_pop(cache, object_class, block);
+    void *block = thread_sampler_take_medium(cache, size_class_by_arithmetic(size));
+    return PRIM_LIKELY(block != NULL) ? block : front_malloc(size);
 }
 
 PRIM_NOINLINE void *front_malloc_medium(size_t size) {
-    return allocate_medium_or(size, malloc_other);
+    return allocate_medium_or(size, malloc_counted, front_malloc);
 }
 
 PRIM_NOINLINE void *front_calloc(size_t size) {
-    void *block = size > SMALL_SIZE_MAX ? allocate_medium_or(size, allocate_nothing) : NULL;
+    void *block =
+        size > SMALL_SIZE_MAX ? allocate_medium_or(size, allocate_nothing, allocate_nothing) : NULL;
     if (PRIM_LIKELY(block != NULL)) {
         return memset(block, 0, size);
     }

@@ -172,12 +172,16 @@ static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *i
     return block;
 }
 
+/* Whether a block that may be large is of a class. */
+static bool has_sparse_class(size_t size) {
+    return load_relaxed(&sparse_is_on) && size > MEDIUM_SIZE_MAX && size <= SPARSE_SIZE_MAX &&
+           size < option_now(mmap_threshold);
+}
+
 /* The class of a block that may be large. Samplers count it as a large one. */
 static unsigned greater_class(size_t size) {
-    bool has_class = load_relaxed(&sparse_is_on) && size > MEDIUM_SIZE_MAX &&
-                     size <= SPARSE_SIZE_MAX && size < option_now(mmap_threshold) &&
-                     !sampler_was_started();
-    return has_class ? size_class_sparse(size) : CLASS_LARGE;
+    return has_sparse_class(size) && load_relaxed(&sampler_size_max) == 0 ? size_class_sparse(size)
+                                                                          : CLASS_LARGE;
 }
 
 static unsigned plain_class(size_t size) {
@@ -246,10 +250,6 @@ void *arena_allocate_zeroed(struct arena *arena, struct arena_request request) {
     return block && !is_zero ? memset(block, 0, request.size) : block;
 }
 
-void *allocate_slowest(size_t size) {
-    return allocate_entering(size, 0, NULL);
-}
-
 /* Most slow calls: the thread's own cache is visible, so nobody wants to see the call, and only the
  * bin is empty or the block large. NULL where there is no memory. */
 static void *allocate_plainly(struct thread_cache *cache, size_t size) {
@@ -262,14 +262,44 @@ static void *allocate_plainly(struct thread_cache *cache, size_t size) {
     return block;
 }
 
+/* A block of a thread that samples, if counts tell by themselves that it is not sampled. */
+static void *pop_counted(struct thread_cache *cache, unsigned object_class) {
+    if (!thread_sampler_passes(cache, object_class)) {
+        return NULL;
+    }
+    return object_class <= SMALL_CLASS_LAST ? thread_sampler_pop(cache, object_class)
+                                            : pop(cache, object_class, 0, NULL);
+}
+
+static void *allocate_sparse_counted(struct thread_cache *cache, size_t size) {
+    return has_sparse_class(size) && thread_sampler_passes_large(cache, size)
+               ? pop(cache, size_class_sparse(size), 0, NULL)
+               : allocate_large(bits_max(size, 1), 0, NULL);
+}
+
+/* As allocate_plainly, of a thread that samples. */
+static PRIM_NOINLINE void *allocate_counted(struct thread_cache *cache, size_t size) {
+    void *block = size <= SMALL_SIZE_MAX ? thread_sampler_exchange(cache, size) : NULL;
+    if (block) {
+        return block;
+    }
+    thread_cache_enter_shortly();
+    deferred_free_beat(false);
+    unsigned object_class = plain_class(size);
+    block = object_class == CLASS_LARGE ? allocate_sparse_counted(cache, size)
+                                        : pop_counted(cache, object_class);
+    thread_cache_leave_to(cache);
+    return PRIM_LIKELY(block != NULL) ? block : allocate_entering(size, 0, NULL);
+}
+
 PRIM_NOINLINE void *allocate_slower(size_t size) {
     struct thread_cache *cache = thread_cache_visible;
     if (PRIM_UNLIKELY(cache->is_sampling)) {
-        return thread_sampler_exchange(cache, size);
+        return allocate_counted(cache, size);
     }
-    bool is_plain = cache->rest && !sampler_was_started() && !hardened_is_on();
+    bool is_plain = cache->rest && thread_sampler_is_current(cache) && !hardened_is_on();
     void *block = PRIM_LIKELY(is_plain) ? allocate_plainly(cache, size) : NULL;
-    return PRIM_LIKELY(block != NULL) ? block : allocate_slowest(size);
+    return PRIM_LIKELY(block != NULL) ? block : allocate_entering(size, 0, NULL);
 }
 
 PRIM_NOINLINE void *allocate_slow(size_t size) {
@@ -278,11 +308,11 @@ PRIM_NOINLINE void *allocate_slow(size_t size) {
         return hardened_malloc(size, hardened);
     }
     return size <= SMALL_SIZE_MAX ? allocate_slower(size)
-                                  : allocate_medium_or(size, allocate_slower);
+                                  : allocate_medium_or(size, allocate_slower, allocate_slower);
 }
 
 void *allocate_with_room(size_t size, size_t room) {
-    void *block = allocate_medium_or(room, allocate_nothing);
+    void *block = allocate_medium_or(room, allocate_nothing, allocate_nothing);
     if (!block && !tag_arena() && thread_cache_enter()) {
         deferred_free_beat(false);
         block = allocate_from_class(size_class_by_arithmetic(room), size, 0, NULL);
@@ -291,8 +321,13 @@ void *allocate_with_room(size_t size, size_t room) {
     return block ? block : allocate(size);
 }
 
-/* The class of large blocks has an empty bin, as any has where somebody wants to see the call. A
- * thread that samples has to count. */
+static PRIM_NOINLINE void *allocate_aligned_counted(struct thread_cache *cache, size_t size,
+                                                    size_t alignment, unsigned object_class) {
+    void *block = thread_sampler_take(cache, object_class);
+    return block ? block : allocate_entering(size, alignment, NULL);
+}
+
+/* The class of large blocks has an empty bin, as any has where somebody wants to see the call. */
 void *allocate_aligned(size_t size, size_t alignment) {
     if (alignment <= 8) {
         return allocate_slow(size);
@@ -301,7 +336,8 @@ void *allocate_aligned(size_t size, size_t alignment) {
     unsigned object_class = aligned_class(size, alignment);
     void *block = cache->head[object_class];
     if (PRIM_UNLIKELY(!block) || PRIM_UNLIKELY(cache->is_sampling)) {
-        return allocate_entering(size, alignment, NULL);
+        return cache->is_sampling ? allocate_aligned_counted(cache, size, alignment, object_class)
+                                  : allocate_entering(size, alignment, NULL);
     }
     return thread_cache_pop(cache, object_class, block);
 }

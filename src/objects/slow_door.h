@@ -7,11 +7,9 @@
 
 #include "base/compiler.h"
 
-/* Any size, any state of the thread: first tries the bins of medium sizes and what a sampling
- * thread does quickly, or the latter, or neither. */
+/* Any size, any state of the thread; the first tries the bins of medium sizes before. */
 void *allocate_slow(size_t size);
 void *allocate_slower(size_t size);
-void *allocate_slowest(size_t size);
 
 /* A block for a request of this size, of a medium class that has room for more, if there is memory
  * for that. Who looks at calls sees the request. */

@@ -455,14 +455,18 @@ PRIM_COLD void thread_cache_totals_add(struct thread_cache_totals *totals) {
     lock_release(&caches.lock, LOCK_CACHES);
 }
 
-/* A word of another thread's. */
+/* Two words of another thread's. */
 static PRIM_UNWATCHED void poke(volatile struct thread_cache *cache) {
     cache->medium_size_max = SMALL_SIZE_MAX;
+    cache->counted_size_max = 0;
 }
 
+/* The fence: an owner that sets these words at the same moment sees the new round, or we write
+ * after it (thread_sampler.c, adopt). Caches that are nobody's are empty. */
 PRIM_COLD void thread_cache_poke(void) {
     thread_cache_nest();
     lock_acquire(&caches.lock, LOCK_CACHES);
+    atomic_thread_fence(memory_order_seq_cst);
     size_table_fill();
     for (struct thread_cache *cache = thread_cache_active; cache; cache = cache->next) {
         poke(cache);

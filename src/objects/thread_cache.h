@@ -53,9 +53,9 @@ struct bin {
 /* What few threads need: others' lie next to it, so that its pages stay untouched. */
 struct thread_cache_rest {
     struct bin bins[MEDIUM_CLASSES];
-    uint32_t medium_left[MEDIUM_CLASSES]; /* (owner) blocks that go out unsampled */
-    uint8_t borrowed[MEDIUM_CLASSES];     /* (owner) since the collection: bin_borrow */
-    uint16_t tags_before[TAG_DEPTH_MAX];  /* (owner) what each push found in force */
+    int32_t medium_left[MEDIUM_CLASSES]; /* (owner) blocks that go out unsampled */
+    uint8_t borrowed[MEDIUM_CLASSES];    /* (owner) since the collection: bin_borrow */
+    uint16_t tags_before[TAG_DEPTH_MAX]; /* (owner) what each push found in force */
 };
 
 struct thread_cache {

@@ -9,7 +9,6 @@
 #include "objects/hardened.h"
 #include "objects/size_table.h"
 #include "objects/slab.h"
-#include "objects/slow_door.h"
 #include "os/machine.h"
 #include "pages/metadata.h"
 
@@ -35,7 +34,7 @@ void thread_sampler_flush(struct thread_cache *cache, unsigned object_class) {
     }
     void *list = cache->head[bin];
     int32_t held = (int32_t)thread_sampler_held(cache, object_class);
-    cache->sampler->counted[object_class].left += (uint32_t)held;
+    cache->sampler->counted[object_class].left += held;
     cache->head[bin] = NULL;
     if (cache->room[object_class] < held) {
         slab_release(object_class, list);
@@ -67,7 +66,7 @@ static PRIM_COLD void flush_all(struct thread_cache *cache) {
 }
 
 /* How many blocks of a class, but for those in its counted bin, go out unsampled. */
-static uint32_t *left_of(struct thread_cache *cache, unsigned object_class) {
+static int32_t *left_of(struct thread_cache *cache, unsigned object_class) {
     return object_class <= SMALL_CLASS_LAST
                ? &cache->sampler->counted[object_class].left
                : &cache->rest->medium_left[object_class - MEDIUM_CLASS_FIRST];
@@ -98,20 +97,25 @@ static PRIM_COLD bool make_sampler(struct thread_cache *cache) {
     return sampler != NULL;
 }
 
-static PRIM_COLD void adopt(struct thread_cache *cache, unsigned round) {
-    cache->sampler_round = round;
+/* Without memory there is no taking notice. The fence: what thread_cache_poke writes is not written
+ * over unless the round is seen. */
+static PRIM_COLD bool adopt(struct thread_cache *cache, unsigned round) {
+    bool is_wanted = load_relaxed(&sampler_size_max) != 0;
     flush_all(cache);
-    cache->is_sampling = load_relaxed(&sampler_size_max) && (cache->sampler || make_sampler(cache));
+    cache->is_sampling = is_wanted && (cache->sampler || make_sampler(cache));
     if (cache->is_sampling) {
         forget_draws(cache);
     }
+    cache->sampler_round = cache->is_sampling == is_wanted ? round : 0;
     thread_cache_set_medium(cache);
+    atomic_thread_fence(memory_order_seq_cst);
+    return cache->sampler_round != 0;
 }
 
 void thread_sampler_adopt(struct thread_cache *cache) {
     unsigned round = load_acquire(&sampler_round); /* order pair: sampler */
-    if (PRIM_UNLIKELY(cache->sampler_round != round)) {
-        adopt(cache, round);
+    while (PRIM_UNLIKELY(cache->sampler_round != round) && adopt(cache, round)) {
+        round = load_acquire(&sampler_round); /* order pair: sampler */
     }
 }
 
@@ -152,7 +156,7 @@ static PRIM_COLD bool is_due(struct thread_cache *cache, unsigned object_class, 
         left = draw(sampler, object_class) + 1;
     }
     bool is_popped = !is_sampled && object_class <= SMALL_CLASS_LAST; /* it will be counted then */
-    *left_of(cache, object_class) = (uint32_t)(left - !is_popped);
+    *left_of(cache, object_class) = (int32_t)(left - !is_popped);
     return is_sampled;
 }
 
@@ -169,7 +173,7 @@ static uint64_t *generator(struct thread_cache *cache, uint64_t *own) {
 
 /* Whether something is left of a class, in its counted bin or behind. */
 static bool is_left(struct thread_cache *cache, unsigned object_class) {
-    return *left_of(cache, object_class) != 0 ||
+    return *left_of(cache, object_class) > 0 ||
            (object_class <= SMALL_CLASS_LAST && cache->head[object_class + BIN_COUNT]);
 }
 
@@ -210,11 +214,27 @@ static PRIM_COLD bool draw_large(struct thread_sampler *sampler, struct large *l
     return false;
 }
 
+static struct large *large_of(struct thread_sampler *sampler, size_t size) {
+    return &sampler->large[sampling_budget_index(size)];
+}
+
+/* Whether enough is left for this block; counts it then. */
+static bool is_large_left(struct large *large, size_t size) {
+    bool is_left = large->left >= (int64_t)size;
+    large->left -= is_left ? (int64_t)size : 0;
+    return is_left;
+}
+
+PRIM_COLD bool thread_sampler_passes_large(struct thread_cache *cache, size_t size) {
+    return thread_sampler_is_current(cache) &&
+           (size > load_relaxed(&sampler_size_max) ||
+            is_large_left(large_of(cache->sampler, size), size));
+}
+
 static bool is_large_due(struct thread_sampler *sampler, struct sample *sample) {
     size_t size = sample->size;
-    struct large *large = &sampler->large[sampling_budget_index(size)];
-    if (large->left >= (int64_t)size) {
-        large->left -= (int64_t)size;
+    struct large *large = large_of(sampler, size);
+    if (is_large_left(large, size)) {
         return false;
     }
     bool was_drawn = large->left >= 0 && large->is_drawn;
@@ -310,11 +330,12 @@ static PRIM_NOINLINE bool fill(struct thread_cache *cache, unsigned object_class
         return false;
     }
     PRIM_ASSERT(counted->left > 0);
-    if (count > counted->left) {
-        put_back(cache, object_class, cut(list, counted->left), count - counted->left);
-        count = counted->left;
+    unsigned left = (unsigned)counted->left;
+    if (count > left) {
+        put_back(cache, object_class, cut(list, left), count - left);
+        count = left;
     }
-    counted->left -= count;
+    counted->left -= (int32_t)count;
     counted->given = (uint16_t)count;
     cache->head[object_class + BIN_COUNT] = list;
     cache->room[object_class + BIN_COUNT] = 0;
@@ -331,7 +352,7 @@ PRIM_INLINE bool is_disturbed(const struct thread_cache *cache) {
 PRIM_INLINE void *begin_list(struct thread_cache *cache, unsigned object_class, void *list,
                              unsigned count) {
     struct counted *counted = &cache->sampler->counted[object_class];
-    counted->left -= count;
+    counted->left -= (int32_t)count;
     counted->given = (uint16_t)count;
     cache->head[object_class + BIN_COUNT] = *(void **)list;
     cache->room[object_class + BIN_COUNT] = 1;
@@ -343,13 +364,13 @@ static PRIM_NOINLINE void *exchange_other(struct thread_cache *cache, size_t siz
     unsigned bin = object_class + BIN_COUNT;
     struct counted *counted = &cache->sampler->counted[object_class];
     if (cache->head[bin] || is_disturbed(cache)) {
-        return allocate_slowest(size);
+        return NULL;
     }
     bool takes_head = is_head_enough(cache, object_class, counted);
     unsigned count = takes_head ? bin_head_length(cache, object_class)
                                 : bin_of(cache, object_class)->spare_count;
-    if (count == 0 || count > counted->left) {
-        return allocate_slowest(size);
+    if (count == 0 || count > (unsigned)counted->left) {
+        return NULL;
     }
     thread_cache_enter();
     void *list;
@@ -366,15 +387,12 @@ static PRIM_NOINLINE void *exchange_other(struct thread_cache *cache, size_t siz
 /* Free puts as much as malloc takes: their lists are exchanged, and that is all. Where anything
  * else is to be done, nothing is. */
 PRIM_NOINLINE void *thread_sampler_exchange(struct thread_cache *cache, size_t size) {
-    if (size > SMALL_SIZE_MAX) {
-        return allocate_slowest(size);
-    }
     unsigned object_class = thread_sampler_class(size_table_bin(size));
     unsigned bin = object_class + BIN_COUNT;
     const struct counted *counted = &cache->sampler->counted[object_class];
     unsigned count = bin_head_length(cache, object_class);
-    if (PRIM_UNLIKELY(count < counted->wanted || count > counted->left || cache->head[bin] ||
-                      is_disturbed(cache))) {
+    if (PRIM_UNLIKELY(count < counted->wanted || count > (unsigned)counted->left ||
+                      cache->head[bin] || is_disturbed(cache))) {
         return exchange_other(cache, size);
     }
     thread_cache_enter_shortly();

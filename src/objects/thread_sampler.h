@@ -14,7 +14,8 @@
  * that leaves all of them to a path behind it, which counts them as it pops them.
  *
  * Large sizes. The bytes that are left until the next sample are counted down, for each group of
- * sizes by itself (sampling_budget.h); all sizes of a group are wanted by the same users.
+ * sizes by itself (sampling_budget.h); all sizes of a group are wanted by the same users. Those of
+ * a class (sparse.h) come from its bin while enough is left, else as a block that may be marked.
  *
  * Where a class is stretched, draws reach no farther than some bytes, so that a thread finds out
  * when it no longer is.
@@ -30,7 +31,7 @@
 
 /* A small class. */
 struct counted {
-    uint32_t left;   /* (owner) blocks behind the bin's that go out unsampled */
+    int32_t left;    /* (owner) blocks behind the bin's that go out unsampled */
     int32_t seen;    /* (owner) blocks popped at the last collection */
     uint16_t given;  /* (owner) blocks that the bin was filled with */
     uint16_t wanted; /* (owner) blocks of a list that need not be longer */
@@ -60,22 +61,53 @@ PRIM_INLINE unsigned thread_sampler_class(unsigned bin) {
 /* Sets the cache up for the users that there are now. Cheap if nothing has changed. */
 void thread_sampler_adopt(struct thread_cache *cache);
 
+/* Whether the thread has taken notice of the users that there are: it counts, or nobody does. */
+PRIM_INLINE bool thread_sampler_is_current(const struct thread_cache *cache) {
+    return cache->sampler_round == load_relaxed(&sampler_round);
+}
+
 /* Counts one more block of a medium class that goes out unsampled, if this one does. */
 PRIM_INLINE bool thread_sampler_count_medium(struct thread_cache *cache, size_t object_class) {
-    uint32_t *left = &cache->rest->medium_left[object_class - MEDIUM_CLASS_FIRST];
-    bool is_left = *left != 0 && cache->sampler_round == load_relaxed(&sampler_round);
-    *left -= is_left;
-    return is_left;
+    int32_t *left = &cache->rest->medium_left[object_class - MEDIUM_CLASS_FIRST];
+    if (PRIM_UNLIKELY(compiler_is_spent(left))) {
+        return false;
+    }
+    --*left;
+    return true;
 }
 
 /* Whether the class's count says by itself that this allocation is not sampled. */
 PRIM_INLINE bool thread_sampler_passes(struct thread_cache *cache, unsigned object_class) {
-    if (!cache->is_sampling || cache->sampler_round != load_relaxed(&sampler_round)) {
+    if (!cache->is_sampling || !thread_sampler_is_current(cache)) {
         return false;
     }
-    return object_class <= SMALL_CLASS_LAST ? cache->head[object_class + BIN_COUNT] != NULL
+    return object_class <= SMALL_CLASS_LAST ? cache->head[object_class + BIN_COUNT] ||
+                                                  cache->sampler->counted[object_class].left > 0
                                             : thread_sampler_count_medium(cache, object_class);
 }
+
+/* A block from the bin of a medium class that goes out unsampled; NULL where the bin is empty, or
+ * anything else is to be looked at. That the counts hold, counted_size_max says. */
+PRIM_INLINE void *thread_sampler_take_medium(struct thread_cache *cache, size_t object_class) {
+    void *block = cache->head[object_class];
+    bool passes = PRIM_LIKELY(block != NULL) && thread_sampler_count_medium(cache, object_class);
+    return PRIM_LIKELY(passes) ? thread_cache_pop(cache, object_class, block) : NULL;
+}
+
+/* The same for any class, of a thread that samples. */
+PRIM_INLINE void *thread_sampler_take(struct thread_cache *cache, unsigned object_class) {
+    if (object_class > SMALL_CLASS_LAST) {
+        return thread_sampler_is_current(cache) ? thread_sampler_take_medium(cache, object_class)
+                                                : NULL;
+    }
+    unsigned bin = object_class + BIN_COUNT;
+    void *block = cache->head[bin];
+    return block ? thread_cache_pop(cache, bin, block) : NULL;
+}
+
+/* Whether what is left tells of a block that counts as a large one that it goes out unsampled;
+ * counts it if so. Of a thread that samples. */
+bool thread_sampler_passes_large(struct thread_cache *cache, size_t size);
 
 /* Called for each other allocation behind the slow door once sampling was ever started: a sampled
  * block, or NULL if this one is to be served as always, by thread_sampler_pop if its class is small
@@ -83,8 +115,8 @@ PRIM_INLINE bool thread_sampler_passes(struct thread_cache *cache, unsigned obje
 void *thread_sampler_allocate(struct thread_cache *cache, unsigned object_class, size_t size,
                               size_t alignment);
 
-/* The quick half of all that: a block for a thread whose visible cache is sampling, or what
- * allocate_slowest, reached in a jump, returns. Called from outside. */
+/* The quick half of all that for a small size: a block for a thread whose visible cache is
+ * sampling, or NULL, and then nothing is done. Called from outside. */
 void *thread_sampler_exchange(struct thread_cache *cache, size_t size);
 
 /* A block of a small class that is not sampled; NULL without memory. */

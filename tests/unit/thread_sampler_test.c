@@ -1,11 +1,15 @@
 #include "objects/thread_sampler.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "objects/allocate.h"
+#include "objects/deferred_free.h"
 #include "objects/heap.h"
 #include "pages/span.h"
+#include "pages/sparse.h"
 #include "settings/options.h"
+#include "primalloc.h"
 #include "unit/unit.h"
 
 static size_t begun[2]; /* samples, by user */
@@ -81,12 +85,16 @@ static void check_tally(const struct kind *kind, const char *when, struct tally 
     CHECK(fabs(off) <= most, "%s: %.0f off, sigma %.2f", kind->name, off, sigma);
 }
 
-/* Whatever was called before, and whether that was sampled: each call is as likely to be as if a
- * coin of its own were thrown. */
-static void test_independent(void **state) {
-    (void)state;
+/* By the program's malloc, which pops and counts by itself, or by the library's. */
+static void *allocate_kind(const struct kind *kind, bool is_ours) {
+    if (kind->alignment) {
+        return allocate_aligned(kind->size, kind->alignment);
+    }
+    return is_ours ? allocate(kind->size) : prim_malloc(kind->size);
+}
+
+static void check_independent(struct random random, bool is_sparse) {
     enum { INTERVAL = 100000 };
-    struct random random = unit_random();
     struct tally tallies[ARRAY_LENGTH(kinds)][2] = {{{0, 0}}};
     struct thread_cache *cache = start(INTERVAL);
     thread_sampler_seed(cache, random_below(&random, SIZE_MAX));
@@ -94,8 +102,8 @@ static void test_independent(void **state) {
     for (size_t i = 0; i < scaled(400000); i++) {
         size_t k = random_below(&random, ARRAY_LENGTH(kinds));
         size_t before = begun[0];
-        release(kinds[k].alignment ? allocate_aligned(kinds[k].size, kinds[k].alignment)
-                                   : allocate(kinds[k].size));
+        store_relaxed(&sparse_is_on, is_sparse);
+        release(allocate_kind(&kinds[k], random_below(&random, 2)));
         struct tally *tally = &tallies[k][was_sampled];
         was_sampled = begun[0] > before;
         tally->calls++;
@@ -106,6 +114,28 @@ static void test_independent(void **state) {
         check_tally(&kinds[k], "behind a sample", tallies[k][true], p);
         check_tally(&kinds[k], "behind others", tallies[k][false], p);
     }
+    store_relaxed(&sparse_is_on, false);
+    stop();
+}
+
+/* Whatever was called before, and whether that was sampled: each call is as likely to be as if a
+ * coin of its own were thrown. */
+static void test_independent(void **state) {
+    (void)state;
+    check_independent(unit_random(), false);
+}
+
+/* Also where greater blocks come from bins, which samplers count as large ones. */
+static void test_independent_in_sparse_heap(void **state) {
+    (void)state;
+    check_independent(unit_random(), true);
+    start((size_t)1 << 60);
+    store_relaxed(&sparse_is_on, true);
+    release(allocate(300000)); /* draws */
+    void *block = allocate(300000);
+    assert_int_equal(span_class_of(block), size_class_sparse(300000));
+    release(block);
+    store_relaxed(&sparse_is_on, false);
     stop();
 }
 
@@ -150,6 +180,96 @@ static void test_medium_blocks_are_counted_while_sampling(void **state) {
     release(allocate(5000));
     release(allocate(5000));
     assert_int_equal(begun[0] - before, 2);
+    stop();
+    assert_true(sampler_start(&first, 1));
+    sampler_stop(&first); /* nor does it stay without, if it slept all the while */
+    release(prim_malloc(5000));
+    assert_int_equal(cache->medium_size_max, MEDIUM_SIZE_MAX);
+}
+
+/* It has counted up to a far sample of one user's when another one wants every block. */
+static void test_counts_end_with_another_user(void **state) {
+    (void)state;
+    for (size_t alignment = 0; alignment <= 4096; alignment += 4096) {
+        const struct kind kind = {.size = 8192, .alignment = alignment};
+        start((size_t)1 << 60);
+        for (int i = 0; i < 3; i++) {
+            release(allocate_kind(&kind, false));
+        }
+        assert_true(sampler_start(&second, 1));
+        release(allocate_kind(&kind, false));
+        assert_int_equal(begun[1], 1);
+        stop();
+    }
+}
+
+static void *count_and_end(void *argument) {
+    (void)argument;
+    for (int i = 0; i < 3; i++) {
+        prim_free(prim_malloc(5000));
+    }
+    return thread_cache_own();
+}
+
+static void *free_and_allocate(void *block) {
+    prim_free(block);
+    prim_free(prim_malloc(5000));
+    return thread_cache_own();
+}
+
+static void *run(void *body(void *argument), void *argument) {
+    pthread_t thread;
+    void *result;
+    assert_int_equal(pthread_create(&thread, NULL, body, argument), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    return result;
+}
+
+/* The same where the cache was nobody's meanwhile, and is full before it is asked for a block. */
+static void test_counts_of_ended_thread_end(void **state) {
+    (void)state;
+    start((size_t)1 << 60);
+    void *cache = run(count_and_end, NULL);
+    void *block = prim_malloc(5000);
+    assert_true(sampler_start(&second, 1));
+    assert_ptr_equal(run(free_and_allocate, block), cache);
+    assert_int_equal(begun[1], 1);
+    stop();
+}
+
+static bool count_slow_call(bool is_forced, uint64_t heartbeat, void *count) {
+    (void)is_forced;
+    (void)heartbeat;
+    ++*(int *)count;
+    return false;
+}
+
+/* Aligned blocks come from the bins that are counted, as others do, without a slow call. */
+static void test_aligned_blocks_are_popped(void **state) {
+    (void)state;
+    static const size_t sizes[] = {64, 4096};
+    struct thread_cache *cache = start((size_t)1 << 60);
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        void *blocks[3];
+        for (size_t k = 0; k < ARRAY_LENGTH(blocks); k++) {
+            blocks[k] = allocate_aligned(sizes[i], 64);
+        }
+        for (size_t k = 0; k < ARRAY_LENGTH(blocks); k++) {
+            release(blocks[k]);
+        }
+        unsigned object_class = size_class_of(sizes[i]);
+        unsigned bin = object_class <= SMALL_CLASS_LAST ? object_class + BIN_COUNT : object_class;
+        void *next = cache->head[bin];
+        assert_non_null(next);
+        int slow_calls = 0;
+        deferred_free_set(count_slow_call, &slow_calls);
+        assert_ptr_equal(allocate_aligned(sizes[i], 64), next);
+        assert_int_equal(slow_calls, 0);
+        release(allocate_aligned(MEDIUM_SIZE_MAX + 1, 64)); /* one is seen */
+        assert_int_equal(slow_calls, 1);
+        deferred_free_set(NULL, NULL);
+        release(next);
+    }
     stop();
 }
 
@@ -196,8 +316,12 @@ int main(void) {
     options.maintenance = 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_independent),
+        cmocka_unit_test(test_independent_in_sparse_heap),
         cmocka_unit_test(test_two_users_of_large),
         cmocka_unit_test(test_medium_blocks_are_counted_while_sampling),
+        cmocka_unit_test(test_counts_end_with_another_user),
+        cmocka_unit_test(test_counts_of_ended_thread_end),
+        cmocka_unit_test(test_aligned_blocks_are_popped),
         cmocka_unit_test(test_lists_grow),
         cmocka_unit_test(test_table_names_second_bins),
     };
