@@ -11,7 +11,9 @@ machine's load. A row takes about a hundred times its seconds.
 """
 
 import argparse
+import ctypes
 import math
+import os
 import re
 import subprocess
 import sys
@@ -40,6 +42,21 @@ def shortened(words, part):
     return [*words[:place], str(max(1, int(words[place]) // part)), *words[place + 1:]]
 
 
+def adopt_orphans():
+    """Makes children whose parent has ended our own, so that we can wait for them."""
+    subreaper = 36  # PR_SET_CHILD_SUBREAPER, prctl(2)
+    ctypes.CDLL(None).prctl(subreaper, 1, 0, 0, 0)
+
+
+def wait_for_orphans():
+    """A server that was told to end writes its counts a little later than its client ends."""
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        pass
+
+
 def count(row, scratch, part, assignments):
     """Instructions of the row's command and of the processes it starts; None if it fails."""
     from harness.trial import clean_environment
@@ -51,6 +68,7 @@ def count(row, scratch, part, assignments):
              f"--callgrind-out-file={folder}/out.%p", *shortened(row.words(scratch), part)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env=environment, cwd=scratch, check=False)
+        wait_for_orphans()
         if answer.returncode != 0:
             return None
         return sum(max(map(int, TOTALS.findall(path.read_text())), default=0)
@@ -70,6 +88,7 @@ def main():
     options = parser.parse_args()
     enter_venv()
     build_workloads()
+    adopt_orphans()
     logarithms = []
     with tempfile.TemporaryDirectory(prefix="primalloc-overhead-rows-") as scratch:
         for row in select_rows(load_rows(), options.rows, False):
