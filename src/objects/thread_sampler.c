@@ -15,8 +15,9 @@
 enum {
     LEFT_MAX = INT32_MAX - 1, /* who has drawn more draws anew when so many have passed */
     FAR_SIZE = 64 << 20,      /* the same for bytes of a stretched class: to look at the stretch */
-    LIST_SIZE = 32 * 1024,    /* bytes in a list that need not be longer ... */
-    LIST_MOST = 256,          /* ... and blocks */
+    LIST_SIZE = 8 * 1024,     /* bytes in a list that need not be longer: it lies idle ... */
+    LIST_LEAST = 20,          /* ... but at least so many blocks, or calls become slow, ... */
+    LIST_MOST = 256,          /* ... and at most so many */
     LACK_LISTS = 4, /* so many times the blocks of such a list may lack before fresh ones come */
 };
 
@@ -89,7 +90,8 @@ static PRIM_COLD bool make_sampler(struct thread_cache *cache) {
     if (sampler) {
         for (unsigned object_class = 1; object_class <= SMALL_CLASS_LAST; object_class++) {
             size_t count = LIST_SIZE / size_classes[object_class].size;
-            sampler->counted[object_class].wanted = (uint16_t)bits_min(count, LIST_MOST);
+            sampler->counted[object_class].wanted =
+                (uint16_t)bits_clamp(count, LIST_LEAST, LIST_MOST);
         }
         seed_anew(sampler);
     }
