@@ -10,6 +10,7 @@
 #include "objects/thread_sampler.h"
 #include "os/machine.h"
 #include "settings/options.h"
+#include "primalloc.h"
 #include "unit/unit.h"
 
 enum { INTERVAL = 4096, SEEDS = 200, THREADS = 4, SLOTS = 1 << 16, HELD = 2000 };
@@ -393,6 +394,7 @@ static void test_threads(void **state) {
     assert_true(totals.used_blocks <= 8); /* the heap's own */
 }
 
+static size_t turn_size;
 static _Atomic bool is_over;
 static _Atomic size_t turns;
 
@@ -407,7 +409,7 @@ static void turn(unsigned number) {
         atomic_store(&is_over, true);
     } else {
         while (!atomic_load(&is_over)) { /* never a slow event by itself */
-            release(allocate(64));
+            prim_free(prim_malloc(turn_size));
             atomic_fetch_add(&turns, 1);
         }
     }
@@ -415,8 +417,29 @@ static void turn(unsigned number) {
 
 static void test_others_notice_soon(void **state) {
     (void)state;
+    turn_size = 64;
+    atomic_store(&is_over, false);
     unit_run_threads(2, turn);
     assert_true(told.begun > 100);
+    stop();
+}
+
+static void begin_nothing(void *block, const struct sample *sample) {
+    (void)block;
+    (void)sample;
+}
+
+/* Also who pops medium blocks, and counts them up to a sample that is far. */
+static void test_others_that_count_notice_soon(void **state) {
+    (void)state;
+    static struct sampler_user far = {.begin = begin_nothing};
+    heap_ensure();
+    assert_true(sampler_start(&far, (size_t)1 << 60));
+    turn_size = 5000;
+    atomic_store(&is_over, false);
+    unit_run_threads(2, turn);
+    assert_true(told.begun > 100);
+    sampler_stop(&far);
     stop();
 }
 
@@ -464,6 +487,7 @@ int main(void) {
         cmocka_unit_test(test_blocks_behave),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_others_notice_soon),
+        cmocka_unit_test(test_others_that_count_notice_soon),
         cmocka_unit_test(test_accounting),
     };
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
