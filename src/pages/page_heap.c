@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "os/alone.h"
 #include "os/memory.h"
+#include "pages/growth.h"
 #include "pages/huge.h"
 #include "pages/limits.h"
 #include "pages/mapping.h"
@@ -12,15 +13,6 @@
 #include "pages/purge.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
-
-/* Address space is taken in steps that grow with the heap: small processes stay small under
- * address-space limits, large ones make few system calls. */
-enum {
-    GROWTH_MIN = 1 << 20,
-    GROWTH_SMALL = 2 << 20, /* mapped: from here on in whole huge pages */
-    GROWTH_MAX = 64 << 20,
-    GROWTH_DIVISOR = 4,
-};
 
 enum { APART_MOST = 256 }; /* spans, that one call may have to join */
 
@@ -154,69 +146,12 @@ static PRIM_NOINLINE void keep_apart(struct span *span) {
     extent_set_count(&page_heap.dirty, (ptrdiff_t)span->slice_count);
 }
 
-/* A new mapping for the heap. */
-struct growth {
-    uintptr_t start; /* 0: there is no room */
-    size_t size;
-    bool is_pool; /* huge pages of the system's pool */
-};
-
-/* Maps size bytes at a multiple of unit anywhere. */
-static uintptr_t map_anywhere(size_t size, size_t unit) {
-    size_t slack = unit > memory_page_size() ? unit - memory_page_size() : 0;
-    uintptr_t mapped = (uintptr_t)memory_map(size + slack);
-    if (!mapped) {
-        return 0;
-    }
-    uintptr_t start = bits_round_up(mapped, unit);
-    if (start > mapped) {
-        memory_unmap((void *)mapped, start - mapped);
-    }
-    if (mapped + slack > start) {
-        memory_unmap((void *)(start + size), mapped + slack - start);
-    }
-    return start;
-}
-
-/* Maps at least size bytes, from a multiple of unit to one or to what we have: just below that, or
- * else anywhere. */
-static struct growth map_growth(size_t size, size_t unit) {
-    size = bits_round_up(size, unit);
-    if (page_heap.lowest_address > size) {
-        uintptr_t start = bits_round_down(page_heap.lowest_address - size, unit);
-        struct growth growth = {start, page_heap.lowest_address - start, false};
-        if (memory_map_at((void *)growth.start, growth.size)) {
-            return growth;
-        }
-    }
-    return (struct growth){map_anywhere(size, unit), size, false};
-}
-
-/* Growth that is not small begins at whole huge pages, so that it can consist of such. */
-static struct growth map_more(size_t slice_count) {
-    if (options.large_os_pages) {
-        size_t size = bits_round_up(slice_count * SLICE_SIZE, HUGE_SIZE);
-        uintptr_t start = huge_map_pool(size);
-        if (start) {
-            return (struct growth){start, size, true};
-        }
-    }
-    size_t unit = bits_max(SLICE_SIZE, memory_page_size());
-    size_t needed = slice_count * SLICE_SIZE;
-    size_t mapped = load_relaxed(&page_heap.mapped_slices) * SLICE_SIZE;
-    size_t least = mapped >= GROWTH_SMALL ? HUGE_SIZE : GROWTH_MIN;
-    size_t step = bits_clamp(mapped / GROWTH_DIVISOR, least, GROWTH_MAX);
-    size_t size = bits_max(needed + option_now(top_pad), step);
-    struct growth growth = map_growth(size, size >= HUGE_SIZE ? HUGE_SIZE : unit);
-    return growth.start ? growth : map_growth(needed, unit);
-}
-
 /* Adds at least slice_count contiguous CLEAN slices to the heap: the extent that they are in. */
 static PRIM_COLD struct span *extend_heap(size_t slice_count) {
     if (slice_count + load_relaxed(&page_heap.mapped_slices) > UINT32_MAX / 2) {
         return NULL; /* a span counts its slices in 32 bits, and all of them may be joined */
     }
-    struct growth growth = map_more(slice_count);
+    struct growth growth = growth_map(slice_count);
     if (!growth.start) {
         return NULL;
     }
