@@ -7,6 +7,7 @@
 #include "os/memory.h"
 #include "os/process.h"
 #include "os/text_file.h"
+#include "pages/lane.h"
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
@@ -28,7 +29,7 @@ enum {
     PAUSE_MAX = 1024,
 };
 
-/* One for each kind of span. */
+/* One for each kind of span, and of slabs one for each lane. */
 struct judgement {
     _Atomic uintptr_t start; /* (atomic: hint) the range considered last, or 0 */
     _Atomic uintptr_t end;   /* (atomic: hint) */
@@ -40,7 +41,7 @@ _Atomic size_t huge_asked_bytes;
 _Atomic size_t huge_pool_bytes;
 
 static _Atomic uint32_t thread_count; /* (atomic: counter) beside the first */
-static struct judgement of_small;
+static struct judgement of_small[LANE_MOST];
 static struct judgement of_large;
 static _Atomic uint32_t pause_left; /* (atomic: hint) ranges to go without huge pages */
 static _Atomic uint32_t next_pause = FIRST_PAUSE; /* (atomic: hint) after the next stall */
@@ -159,10 +160,10 @@ static PRIM_NOINLINE bool may_ask_for_slabs(void) {
 
 /* Of slabs the next range, if all of it is there, is asked for before anybody has a part of it:
  * another thread would put small pages into it meanwhile. */
-static void ask_for_next(uintptr_t start, uintptr_t clean_end) {
+static void ask_for_next(const struct judgement *judgement, uintptr_t start, uintptr_t clean_end) {
     if (start + HUGE_SIZE <= clean_end && !span_has_mark(start, MARK_ASKED) &&
-        load_relaxed(&of_small.is_wanted) && load_relaxed(&pause_left) == 0 &&
-        !is_probe(load_relaxed(&of_small.count), false) && may_ask_for_slabs()) {
+        load_relaxed(&judgement->is_wanted) && load_relaxed(&pause_left) == 0 &&
+        !is_probe(load_relaxed(&judgement->count), false) && may_ask_for_slabs()) {
         ask_for(start, start + HUGE_SIZE);
     }
 }
@@ -183,16 +184,16 @@ void huge_note_growth(uintptr_t start, size_t size, size_t mapped_bytes) {
         memory_advise_huge((void *)start, size, false);
     }
     if (start % HUGE_SIZE == 0) {
-        ask_for_next(start, start + size);
+        ask_for_next(&of_small[0], start, start + size);
     }
 }
 
-void huge_consider_small(const struct span *span, uintptr_t clean_end) {
+void huge_consider_small(const struct span *span, uintptr_t clean_end, unsigned lane) {
     uintptr_t start = bits_round_up(span->address, HUGE_SIZE);
     if (PRIM_UNLIKELY(start < span_end(span)) && start + HUGE_SIZE <= clean_end &&
         may_ask_for_slabs()) {
-        consider(&of_small, start, start + HUGE_SIZE);
-        ask_for_next(start + HUGE_SIZE, clean_end);
+        consider(&of_small[lane], start, start + HUGE_SIZE);
+        ask_for_next(&of_small[lane], start + HUGE_SIZE, clean_end);
     }
 }
 

@@ -26,9 +26,10 @@ void huge_note_growth(uintptr_t start, size_t size, size_t mapped_bytes);
 /* There are more threads with a cache at once than ever, by one. */
 void huge_note_thread(void);
 
-/* A BUSY span of less than 2 MiB was taken from the low end of a CLEAN extent that ends at
- * clean_end. The block of 2 MiB that it begins, if any, may become a huge page, and the next. */
-void huge_consider_small(const struct span *span, uintptr_t clean_end);
+/* A BUSY span of less than 2 MiB was taken from a CLEAN extent that ends at clean_end, for this
+ * lane (lane.h). The block of 2 MiB that it begins, if any, may become a huge page, and so may the
+ * next. */
+void huge_consider_small(const struct span *span, uintptr_t clean_end, unsigned lane);
 
 /* So may whole blocks in this part, without any page yet, of a span that the caller owns. */
 void huge_consider_large(uintptr_t address, uintptr_t end);

@@ -4,9 +4,11 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "os/alone.h"
+#include "os/machine.h"
 #include "os/memory.h"
 #include "pages/growth.h"
 #include "pages/huge.h"
+#include "pages/lane.h"
 #include "pages/limits.h"
 #include "pages/mapping.h"
 #include "pages/metadata.h"
@@ -267,26 +269,54 @@ struct request {
     unsigned object_class;
     bool is_refused;     /* a limit stood in the way */
     uintptr_t clean_end; /* of the CLEAN extent that the span was cut from, or 0 */
+    unsigned lane;       /* for clean slices */
 };
+
+/* With the lock held: the clean extent that a span is to be cut from. Among several threads it is
+ * what the processor's lane has left, else what is left of no lane, else a whole block of 2 MiB, at
+ * whose beginning the span is to lie. */
+static struct span *clean_for(struct request *request, size_t searched, size_t *alignment) {
+    unsigned lanes = lane_count();
+    if (lanes == 1 || searched >= LANE_SLICES) {
+        return clean_fit(searched);
+    }
+    request->lane = machine_processor() % lanes;
+    struct span *rest = lane_rest(request->lane, searched);
+    if (rest) {
+        return rest;
+    }
+    struct span *best = search(&page_heap.clean, searched);
+    if (best && best->slice_count < LANE_SEARCHED && !lane_is_begun(best->address)) {
+        return best;
+    }
+    struct span *block = clean_fit(LANE_SEARCHED);
+    if (!block) {
+        return best ? best : clean_fit(searched);
+    }
+    *alignment = bits_max(*alignment, HUGE_SIZE);
+    return block;
+}
 
 /* With the lock held: a BUSY span out of a dirty one or, where there is none, of a clean one. */
 static struct span *take_free(struct request *request) {
-    size_t searched = request->slice_count + request->alignment / SLICE_SIZE - 1;
+    size_t alignment = request->alignment;
+    size_t searched = request->slice_count + alignment / SLICE_SIZE - 1;
     struct span *span = dirty_fit(searched);
     if (!span && searched > request->slice_count) {
         span = extent_set_aligned(&page_heap.dirty, request->slice_count, request->alignment);
     }
     bool is_clean = !span && may_touch(request->slice_count, &request->is_refused);
     if (is_clean) {
-        span = clean_fit(searched);
+        span = clean_for(request, searched, &alignment);
         if (!limits_allow(resident_bytes(request->slice_count))) { /* new descriptors count */
             span = NULL;
         }
         request->clean_end = span ? span_end(span) : 0;
     }
-    span = span ? take_aligned(span, request->slice_count, request->alignment) : NULL;
+    span = span ? take_aligned(span, request->slice_count, alignment) : NULL;
     if (is_clean) {
         limits_note_resident(resident_bytes(0));
+        lane_move(request->lane, span ? span_end(span) : 0);
     }
     return span;
 }
@@ -310,7 +340,8 @@ static struct span *allocate(struct request *request) {
 
 /* What fails may succeed once dirty spans have become clean and have joined their neighbours. */
 struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsigned object_class) {
-    struct request request = {slice_count, bits_max(alignment, SLICE_SIZE), object_class, false, 0};
+    struct request request = {
+        slice_count, bits_max(alignment, SLICE_SIZE), object_class, false, 0, 0};
     struct span *span = allocate(&request);
     if (PRIM_UNLIKELY(!span)) {
         purge_all(0);
@@ -320,7 +351,7 @@ struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsign
     if (span && request.clean_end) {
         mapping_show(span->address, span_end(span));
         if (slice_count < HUGE_SIZE / SLICE_SIZE) {
-            huge_consider_small(span, request.clean_end);
+            huge_consider_small(span, request.clean_end, request.lane);
         }
     }
     return span;

@@ -167,6 +167,32 @@ static void test_small_spans(void **state) {
     assert_true(huge_waste_bytes() <= 2 * HUGE_SIZE);
 }
 
+/* Begins a whole block for a lane, and says whether it is asked for. */
+static bool begin(uintptr_t start, unsigned lane) {
+    struct span first = {.address = start, .slice_count = 1};
+    huge_consider_small(&first, start + HUGE_SIZE, lane);
+    return span_has_mark(start, MARK_ASKED);
+}
+
+/* A lane that fills its blocks gets huge ones, whatever another that begins one between them does
+ * with its own. */
+static void test_lanes_are_judged_apart(void **state) {
+    (void)state;
+    enum { TIMES = 64 }; /* as above */
+    struct span *span = take(2 * TIMES * BLOCK + BLOCK - 1);
+    uintptr_t block = bits_round_up(span->address, HUGE_SIZE);
+    unsigned asked[2] = {0, 0};
+    for (int i = 0; i < 2 * TIMES; i++, block += HUGE_SIZE) {
+        unsigned lane = 1 + i % 2;
+        asked[lane - 1] += begin(block, lane);
+        if (lane == 1) {
+            memset((void *)block, 1, HUGE_SIZE);
+        }
+    }
+    assert_true(asked[0] > 1 || !has_huge_pages());
+    assert_int_equal(asked[1], 0);
+}
+
 /* All of a huge page would be resident, where the limit counts the part that is in use. */
 static void test_hard_limit_is_kept(void **state) {
     (void)state;
@@ -220,6 +246,7 @@ int main(void) {
         cmocka_unit_test(test_dense_use_earns_them),
         cmocka_unit_test(test_sparse_use_does_not),
         cmocka_unit_test(test_small_spans),
+        cmocka_unit_test(test_lanes_are_judged_apart),
         cmocka_unit_test(test_hard_limit_is_kept),
         cmocka_unit_test(test_never),
         cmocka_unit_test(test_empty_pool_is_reported_once),
