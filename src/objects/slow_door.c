@@ -342,20 +342,11 @@ void *allocate_aligned(size_t size, size_t alignment) {
     return thread_cache_pop(cache, object_class, block);
 }
 
-/* Left as it is, a page that is read before it is written takes two faults, and the second
- * interrupts every processor that runs a thread of ours. Among several, a block is cleared of which
- * half is used if any of it is. */
-enum { CLEARED_AMONG_THREADS = 8 << 10 };
-
-static bool may_stay_untouched(size_t size) {
-    size_t cleared = process_is_alone() ? SMALL_SIZE_MAX : CLEARED_AMONG_THREADS;
-    return size > cleared && !hardened_here();
-}
-
 void *allocate_zeroed(size_t size, size_t alignment) {
     bool is_zero = false;
-    void *block = may_stay_untouched(size) ? allocate_entering(size, alignment, &is_zero)
-                                           : allocate_aligned(size, alignment);
+    void *block = size > SMALL_SIZE_MAX && !hardened_here()
+                      ? allocate_entering(size, alignment, &is_zero)
+                      : allocate_aligned(size, alignment);
     return block && !is_zero ? memset(block, 0, size) : block;
 }
 

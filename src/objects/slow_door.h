@@ -16,8 +16,7 @@ void *allocate_slower(size_t size);
 void *allocate_with_room(size_t size, size_t room);
 
 /* A block of zeros, aligned as allocate_aligned's if alignment is not 0. Zeros of fresh pages are
- * not written once more, but in small blocks, and among several threads in those of up to 8 KiB:
- * others stay untouched. */
+ * not written once more, but in small blocks: others stay untouched. */
 void *allocate_zeroed(size_t size, size_t alignment);
 
 /* A block whose address is a multiple of alignment, which must be a power of two. */

@@ -213,30 +213,6 @@ static void test_zeroed_stays_untouched(void **state) {
     }
 }
 
-/* Among threads a page that is left alone may take two faults, of which the second interrupts them
- * all: blocks of a few pages are cleared, and greater ones are not. */
-static void clear_among_threads(unsigned number) {
-    enum { CLEARED = 8 << 10 };
-    (void)number;
-    thread_cache_flush(thread_cache_own());
-    slab_trim();
-    purge_all(0);
-    unsigned char *cleared = allocate_zeroed(CLEARED, 0);
-    unsigned char *untouched = allocate_zeroed(8 * CLEARED, 0);
-    CHECK(unit_resident(cleared, CLEARED) == CLEARED, "a block of few pages is not cleared");
-    CHECK(unit_resident(untouched, 8 * CLEARED) == 0, "a greater one is touched");
-    release_slow(cleared);
-    release_slow(untouched);
-}
-
-static void test_zeroed_among_threads(void **state) {
-    (void)state;
-    if (memory_page_size() > SLICE_SIZE) {
-        skip(); /* blocks share pages */
-    }
-    unit_run_threads(1, clear_among_threads);
-}
-
 /* Nor are they of spans that were freed as they were, once a look has found some of these. */
 static void test_zeroed_again_stays_untouched(void **state) {
     (void)state;
@@ -317,7 +293,6 @@ int main(void) {
         cmocka_unit_test(test_zeroed_again_stays_untouched),
         cmocka_unit_test(test_rezalloc_of_nothing_stays_untouched),
         cmocka_unit_test(test_freed_stays_untouched),
-        cmocka_unit_test(test_zeroed_among_threads),
         cmocka_unit_test(test_everything_comes_back),
     };
     return cmocka_run_group_tests_name("slow door", tests, NULL, NULL);
