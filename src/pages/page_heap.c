@@ -272,6 +272,19 @@ struct request {
     unsigned lane;       /* for clean slices */
 };
 
+/* The clean extent that fits best of those that no lane goes on in, or NULL where that has a whole
+ * block of 2 MiB; not looked for without end. */
+static struct span *clean_left(size_t slice_count) {
+    struct span *span = search(&page_heap.clean, slice_count);
+    for (int looks = 4; span && looks; looks--) {
+        if (!lane_is_begun(span->address)) {
+            return span->slice_count < LANE_SEARCHED ? span : NULL;
+        }
+        span = extent_set_best_fit(&page_heap.clean, span->slice_count + (size_t)1);
+    }
+    return NULL;
+}
+
 /* With the lock held: the clean extent that a span is to be cut from. Among several threads it is
  * what the processor's lane has left, else what is left of no lane, else a whole block of 2 MiB, at
  * whose beginning the span is to lie. */
@@ -281,20 +294,17 @@ static struct span *clean_for(struct request *request, size_t searched, size_t *
         return clean_fit(searched);
     }
     request->lane = machine_processor() % lanes;
-    struct span *rest = lane_rest(request->lane, searched);
-    if (rest) {
-        return rest;
+    struct span *span = lane_rest(request->lane, searched);
+    span = span ? span : clean_left(searched);
+    if (span) {
+        return span;
     }
-    struct span *best = search(&page_heap.clean, searched);
-    if (best && best->slice_count < LANE_SEARCHED && !lane_is_begun(best->address)) {
-        return best;
+    span = clean_fit(LANE_SEARCHED);
+    if (span) {
+        *alignment = bits_max(*alignment, HUGE_SIZE);
+        return span;
     }
-    struct span *block = clean_fit(LANE_SEARCHED);
-    if (!block) {
-        return best ? best : clean_fit(searched);
-    }
-    *alignment = bits_max(*alignment, HUGE_SIZE);
-    return block;
+    return clean_fit(searched);
 }
 
 /* With the lock held: a BUSY span out of a dirty one or, where there is none, of a clean one. */

@@ -83,17 +83,39 @@ static void test_lanes_are_apart(void **state) {
     }
 }
 
-/* Slices that went back are taken before a lane goes on in another block. */
+/* Takes spans of four slices until so many are left of the block that the last of them lies in, and
+ * returns where that ends. */
+static uintptr_t take_until(size_t left) {
+    uintptr_t end;
+    do {
+        end = span_end(take(4));
+    } while (end % HUGE_SIZE != (HUGE_SIZE - left * SLICE_SIZE) % HUGE_SIZE);
+    return end;
+}
+
+/* Slices that went back are taken before a lane goes on in another block, though another lane,
+ * where nobody is any more, has less left. */
 static void fill_a_hole(unsigned number) {
+    enum { SMALLER = 32, HOLE = 16 };
+    struct span *hole[HOLE];
     (void)number;
-    run_on(processors[0]);
-    struct span *hole = take(4);
-    uintptr_t address = hole->address;
-    uintptr_t end = take(4)->address + 4 * SLICE_SIZE;
-    page_heap_free(hole, SPAN_CLEAN);
-    while (end % HUGE_SIZE) {
-        end = take(4)->address + 4 * SLICE_SIZE;
+    for (unsigned lane = 0; lane < 2; lane++) { /* two blocks that follow each other */
+        run_on(processors[1 - lane]);
+        take_until(0);
+        take(4);
     }
+    run_on(processors[1]);
+    take_until(SMALLER);
+    run_on(processors[0]);
+    for (unsigned i = 0; i < HOLE; i++) {
+        hole[i] = take(4);
+    }
+    uintptr_t address = hole[0]->address;
+    take(4);
+    for (unsigned i = 0; i < HOLE; i++) {
+        page_heap_free(hole[i], SPAN_CLEAN);
+    }
+    take_until(0);
     uintptr_t next = take(4)->address;
     CHECK(!has_two || next == address, "%#lx is taken, and %#lx left", next, address);
 }
