@@ -187,7 +187,7 @@ fn names_need_be_no_text() {
         let directory = FILES.join(directory);
         fs::create_dir_all(&directory).unwrap();
         let target = directory.join(OsStr::from_bytes(name));
-        fs::copy(&plain, &target).unwrap();
+        copy_program(&plain, &target);
         let running = Running::ready(&target, &[("LD_PRELOAD", &library)]);
         running.explain(&[]).stdout(contains(format!("{shown} (")).and(contains("on primalloc")));
         let id = running.0.id().to_string();

@@ -472,7 +472,7 @@ fn an_unknown_users_processes_are_not_watched() {
     let fixture = Waiting::new("wait-heap", "1");
     // The tool is copied to where everybody can reach it.
     let copy = std::env::temp_dir().join(format!("primalloc-{}", fixture.pid()));
-    fs::copy(assert_cmd::cargo::cargo_bin!("primalloc"), &copy).unwrap();
+    copy_program(assert_cmd::cargo::cargo_bin!("primalloc"), &copy);
     set_mode(&copy, 0o755);
     use std::os::unix::process::CommandExt;
     let nobody = 65534;

@@ -145,7 +145,7 @@ fn setuid_and_setgid_programs() {
     }
     let nobody = 65534;
     let program = FILES.join("privileged");
-    fs::copy("/bin/true", &program).unwrap();
+    copy_program("/bin/true", &program);
     chown(&program, Some(nobody), Some(nobody)).unwrap();
     for (mode, what) in [(0o4755, "is setuid"), (0o2755, "is setgid")] {
         set_mode(&program, mode);

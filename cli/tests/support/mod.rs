@@ -56,9 +56,18 @@ pub fn real_library() -> Option<PathBuf> {
 /// An executable text file.
 pub fn script(name: &str, text: &str) -> PathBuf {
     let path = FILES.join(name);
-    fs::write(&path, text).unwrap();
+    let draft = FILES.join(format!("{name}.draft"));
+    fs::write(&draft, text).unwrap();
+    copy_program(&draft, &path);
+    fs::remove_file(&draft).unwrap();
     set_mode(&path, 0o755);
     path
+}
+
+/// Copies a file that is to be run. It is not we who write it: what another test starts meanwhile
+/// would inherit the open file, and the kernel runs nothing that somebody may write to.
+pub fn copy_program(from: impl AsRef<Path>, to: &Path) {
+    assert!(Command::new("cp").arg(from.as_ref()).arg(to).status().unwrap().success());
 }
 
 pub fn set_mode(path: &Path, mode: u32) {
