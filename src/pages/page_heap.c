@@ -326,6 +326,8 @@ static struct span *take_free(struct request *request) {
     span = span ? take_aligned(span, request->slice_count, alignment) : NULL;
     if (is_clean) {
         limits_note_resident(resident_bytes(0));
+    }
+    if (is_clean && searched < LANE_SLICES) {
         lane_move(request->lane, span ? span_end(span) : 0);
     }
     return span;

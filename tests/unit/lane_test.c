@@ -93,6 +93,27 @@ static uintptr_t take_until(size_t left) {
     return end;
 }
 
+/* A large block, which no lane has, leaves them where they are. */
+static void take_a_large_one(unsigned number) {
+    (void)number;
+    for (unsigned lane = 0; lane < 2;
+         lane++) { /* the second's block ends what the first has left */
+        run_on(processors[lane]);
+        take_until(0);
+        take(4);
+    }
+    run_on(processors[0]);
+    uintptr_t end = span_end(take(4));
+    take(LANE_SLICES);
+    uintptr_t next = take(4)->address;
+    CHECK(!has_two || next == end, "a lane goes on at %#lx, not at %#lx", next, end);
+}
+
+static void test_large_blocks_have_none(void **state) {
+    (void)state;
+    unit_run_threads(1, take_a_large_one);
+}
+
 /* Slices that went back are taken before a lane goes on in another block, though another lane,
  * where nobody is any more, has less left. */
 static void fill_a_hole(unsigned number) {
@@ -158,9 +179,8 @@ int main(void) {
     options.purge = 0;
     options.thp = THP_NEVER;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread_needs_none),
-        cmocka_unit_test(test_lanes_are_apart),
-        cmocka_unit_test(test_holes_are_filled),
+        cmocka_unit_test(test_one_thread_needs_none),  cmocka_unit_test(test_lanes_are_apart),
+        cmocka_unit_test(test_large_blocks_have_none), cmocka_unit_test(test_holes_are_filled),
         cmocka_unit_test(test_little_is_left),
     };
     return cmocka_run_group_tests_name("lane", tests, NULL, NULL);
