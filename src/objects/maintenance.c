@@ -181,8 +181,10 @@ void maintenance_start(const void *caller, bool is_large) {
         !is_safe_caller(caller, is_large) || thread_cache_has_ended()) {
         return;
     }
-    size_t least = purge_bare_bytes() + load_relaxed(&maintenance_least);
-    bool is_worth_it = returnable_bytes() >= least;
+    size_t returnable = returnable_bytes();
+    size_t least = load_relaxed(&maintenance_least);
+    least += purge_bare_bytes(returnable > least ? returnable - least : 0);
+    bool is_worth_it = returnable >= least;
     if (!compare_exchange_relaxed(&maintenance_threshold, &threshold,
                                   is_worth_it ? CANNOT_START : least) ||
         !is_worth_it) {

@@ -357,7 +357,7 @@ size_t purge_all(size_t keep_bytes) {
 
 /* The largest spans tell, by a few pages of each, which the system is asked for outside the lock;
  * what is apart is of a sparse program. */
-PRIM_COLD size_t purge_bare_bytes(void) {
+PRIM_COLD size_t purge_bare_bytes(size_t enough) {
     enum { SPANS = 16 };
     uintptr_t addresses[SPANS];
     size_t sizes[SPANS];
@@ -376,7 +376,7 @@ PRIM_COLD size_t purge_bare_bytes(void) {
         span = extent_set_before(&page_heap.dirty, span->slice_count, span->address);
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count && bare <= enough; i++) {
         unsigned resident = sparse_samples(addresses[i], sizes[i]);
         bare += sizes[i] / SPARSE_SAMPLES * (SPARSE_SAMPLES - resident);
     }

@@ -47,8 +47,9 @@ size_t purge_end_window(bool may_break, bool *has_young);
 /* Purges all free memory but keep_bytes of it; returns how many bytes of it were resident. */
 size_t purge_all(size_t keep_bytes);
 
-/* How many of the bytes below, about, have no pages because nobody touched them. */
-size_t purge_bare_bytes(void);
+/* How many of the bytes below, about, have no pages because nobody touched them; counted until
+ * there are more than enough, as a look at each span is a few system calls. */
+size_t purge_bare_bytes(size_t enough);
 
 /* A hint, without a lock, of the free bytes that may be resident. */
 PRIM_INLINE size_t purge_returnable_bytes(void) {

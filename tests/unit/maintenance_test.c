@@ -173,6 +173,25 @@ static void test_not_for_the_untouched(void **state) {
     assert_false(can_start());
 }
 
+/* Looking for it ends with the first span that tells enough. */
+static void test_untouched_bytes_are_counted_up_to_enough(void **state) {
+    (void)state;
+    begin(LONG);
+    enum { COUNT = 8, SIZE = 8 * MIB };
+    void *blocks[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
+        blocks[i] = allocate(SIZE);
+    }
+    for (unsigned i = 0; i < COUNT; i += 2) { /* none joins the next */
+        release(blocks[i]);
+    }
+    assert_true(purge_bare_bytes(SIZE_MAX) >= COUNT / 2 * (size_t)SIZE);
+    assert_in_range(purge_bare_bytes(0), 1, (COUNT / 2 - 1) * (size_t)SIZE);
+    for (unsigned i = 1; i < COUNT; i += 2) {
+        release(blocks[i]);
+    }
+}
+
 static void test_options_keep_it_away(void **state) {
     (void)state;
     begin(LONG);
@@ -321,6 +340,7 @@ int main(void) {
         cmocka_unit_test(test_not_for_little),
         cmocka_unit_test(test_for_less_where_the_program_waits),
         cmocka_unit_test(test_not_for_the_untouched),
+        cmocka_unit_test(test_untouched_bytes_are_counted_up_to_enough),
         cmocka_unit_test(test_options_keep_it_away),
         cmocka_unit_test(test_locked_pages),
 #if !defined PRIM_TEST_TSAN && !defined __SANITIZE_ADDRESS__ /* which have their own memcpy */
