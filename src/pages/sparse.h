@@ -17,7 +17,7 @@
 
 enum {
     SPARSE_MIN = 3,  /* slices of a span that is looked at, or kept apart */
-    SPARSE_KEPT = 4, /* such blocks of a size in a bin, and times the usual bound of a cache */
+    SPARSE_KEPT = 6, /* such blocks of a size in a bin, and times the usual bound of a cache */
 };
 
 extern PRIM_HIDDEN _Atomic bool sparse_is_on;       /* (atomic: hint) most have none */
