@@ -148,48 +148,48 @@ unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void *
     return take_fresh(cache, object_class, list, is_zero);
 }
 
-/* The head of a bin, or what was its spare. */
-static void *head_of(struct thread_cache *cache, unsigned object_class) {
-    const struct bin *bin = bin_of(cache, object_class);
-    if (!cache->head[object_class] && bin->spare) {
-        cache->room[object_class] -= bin->spare_count;
-        cache->head[object_class] = bin_take_spare(cache, object_class);
-    }
-    return cache->head[object_class];
-}
-
 /* Whether the class's next block would come from new pages, and these would be much. Where blocks
  * stay untouched inside, each address shall serve one size. */
-static bool needs_pages(struct thread_cache *cache, unsigned object_class) {
-    if (object_class <= SMALL_CLASS_LAST || bin_of(cache, object_class)->spare) {
-        return false;
-    }
-    if (size_classes[object_class].size > EIGHTHS_SIZE_MAX) {
+static bool needs_pages(unsigned object_class) {
+    if (object_class > EIGHTHS_CLASS_LAST) {
         return !load_relaxed(&sparse_is_on);
     }
     return slab_count(object_class) < MANY_SLABS &&
            !slab_has_free(shard_for(object_class), object_class);
 }
 
-void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t alignment) {
-    if (!needs_pages(cache, object_class)) {
-        return NULL;
-    }
-    uint8_t *borrowed = &cache->rest->borrowed[object_class - MEDIUM_CLASS_FIRST];
-    if (*borrowed >= BORROW_MOST) {
-        return NULL;
-    }
+/* A block of the next greater classes, from their heads or what was their spare. */
+static void *borrow(struct thread_cache *cache, unsigned object_class, size_t alignment) {
     unsigned last = (unsigned)bits_min(object_class + BORROW_CLASSES, CLASS_COUNT);
     for (unsigned from = object_class + 1; from <= last; from++) {
-        void *block = head_of(cache, from);
-        if (block && ((uintptr_t)block & (bits_max(alignment, 1) - 1)) == 0) {
-            bin_of(cache, from)->only_freed = 0;
-            cache->has_borrowed = true;
-            ++*borrowed;
+        struct bin *bin = medium_bin(cache, from);
+        void *block = cache->head[from];
+        if (!block && bin->spare) {
+            cache->room[from] -= bin->spare_count;
+            cache->head[from] = block = bin_take_spare(cache, from);
+        }
+        if (block && ((uintptr_t)block & (alignment - 1)) == 0) {
+            bin->only_freed = 0;
             return thread_cache_pop(cache, from, block);
         }
     }
     return NULL;
+}
+
+void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t alignment) {
+    if (object_class <= SMALL_CLASS_LAST || medium_bin(cache, object_class)->spare) {
+        return NULL;
+    }
+    uint8_t *borrowed = &cache->rest->borrowed[object_class - MEDIUM_CLASS_FIRST];
+    if (*borrowed >= BORROW_MOST || !needs_pages(object_class)) {
+        return NULL;
+    }
+    void *block = borrow(cache, object_class, bits_max(alignment, 1));
+    if (block) {
+        cache->has_borrowed = true;
+        ++*borrowed;
+    }
+    return block;
 }
 
 /* Much was freed since a block was taken last. Among several threads others may want the blocks;

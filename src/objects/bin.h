@@ -7,9 +7,13 @@
 #include "objects/slab.h"
 #include "objects/thread_cache.h"
 
+PRIM_INLINE struct bin *medium_bin(struct thread_cache *cache, unsigned object_class) {
+    return &cache->rest->bins[object_class - MEDIUM_CLASS_FIRST];
+}
+
 PRIM_INLINE struct bin *bin_of(struct thread_cache *cache, unsigned object_class) {
     return object_class <= SMALL_CLASS_LAST ? &cache->bins[object_class]
-                                            : &cache->rest->bins[object_class - MEDIUM_CLASS_FIRST];
+                                            : medium_bin(cache, object_class);
 }
 
 PRIM_INLINE void bin_mark(uint64_t *bits, unsigned index) {

@@ -31,8 +31,9 @@ enum {
     MEDIUM_SIZE_MAX = 256 * 1024,
     SPARSE_SIZE_MAX = 1024 * 1024,
     SMALL_TABLE_SIZE = SMALL_SIZE_MAX + 1,
-    SMALL_CLASS_LAST = 33,  /* the class of SMALL_SIZE_MAX */
-    MEDIUM_CLASS_LAST = 87, /* that of MEDIUM_SIZE_MAX */
+    SMALL_CLASS_LAST = 33,   /* the class of SMALL_SIZE_MAX */
+    EIGHTHS_CLASS_LAST = 73, /* that of EIGHTHS_SIZE_MAX */
+    MEDIUM_CLASS_LAST = 87,  /* that of MEDIUM_SIZE_MAX */
 };
 
 struct size_class {

@@ -32,7 +32,7 @@ enum {
     PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
     PRESSED_INTERVAL = 4096, /* slow events between purges of slabs above it */
     RESTS_TOGETHER = 24,     /* so that most of their pages hold nothing else */
-    LOOK_INTERVAL = 16,      /* slow events between looks at some of the slabs ... */
+    LOOK_INTERVAL = 32,      /* slow events between looks at some of the slabs ... */
     PURGE_INTERVAL = 256,    /* ... and at the clock; powers of two */
 };
 

@@ -25,6 +25,7 @@ static void test_every_size(void **state) {
     }
     assert_int_equal(size_class_of(0), CLASS_OF_8);
     assert_int_equal(expected, MEDIUM_CLASS_LAST);
+    assert_int_equal(size_class_of(EIGHTHS_SIZE_MAX), EIGHTHS_CLASS_LAST);
 }
 
 /* Greater ones, where they have a class. */
