@@ -5,6 +5,7 @@
 #include <sys/auxv.h>
 
 #include "base/bits.h"
+#include "os/alone.h"
 #include "os/memory.h"
 #include "os/module.h"
 #include "os/readable.h"
@@ -197,7 +198,7 @@ PRIM_COLD bool leak_roots_follow(struct leak_graph *graph, const struct live_tab
         search->local_size = LIBC_DATA;
         dl_iterate_phdr(add_globals, search);
         bool is_stopped = suspend_others(&search->suspension);
-        *are_threads_missed = !is_stopped;
+        *are_threads_missed = !is_stopped && !process_is_alone();
         is_done = leak_graph_make(graph, blocks);
         if (is_done) {
             read_mappings(&search->mappings);

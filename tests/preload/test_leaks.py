@@ -400,6 +400,13 @@ def test_a_filter_that_refuses_a_call_does_not_stop_the_check(harness, fixtures,
     assert b"other threads could not be stopped" in result.stderr
 
 
+def test_a_thread_that_is_alone_misses_no_others(harness, fixtures):
+    command = [fixtures("leak_filter.c"), number_of("getdents64"), "alone"]
+    result = harness.run_preloaded(command, timeout=30,
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    assert b"no leaks" in result.stderr and b"could not be" not in result.stderr
+
+
 @pytest.mark.parametrize("call", ["sync", "faccessat"])
 def test_the_stack_of_main_is_looked_at_under_a_filter(harness, fixtures, call):
     """The latter tells whether main has ended already."""
