@@ -148,8 +148,8 @@ unsigned bin_take_list(struct thread_cache *cache, unsigned object_class, void *
     return take_fresh(cache, object_class, list, is_zero);
 }
 
-/* Whether the class's next block would come from new pages, and these would be much. Where blocks
- * stay untouched inside, each address shall serve one size. */
+/* Whether a medium class without a spare would need new pages, and these would be much. Where
+ * blocks stay untouched inside, each address shall serve one size. */
 static bool needs_pages(unsigned object_class) {
     if (object_class > EIGHTHS_CLASS_LAST) {
         return !load_relaxed(&sparse_is_on);

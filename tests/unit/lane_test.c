@@ -96,8 +96,7 @@ static uintptr_t take_until(size_t left) {
 /* A large block, which no lane has, leaves them where they are. */
 static void take_a_large_one(unsigned number) {
     (void)number;
-    for (unsigned lane = 0; lane < 2;
-         lane++) { /* the second's block ends what the first has left */
+    for (unsigned lane = 0; lane < 2; lane++) { /* what the first has left ends at the second */
         run_on(processors[lane]);
         take_until(0);
         take(4);
