@@ -17,7 +17,8 @@ enum {
     FEW_BINS_SIZE = 128 * 1024,       /* ... this: a program of few sizes */
     GREATER_SIZE = 4096,              /* bins of greater blocks only grow as they run over */
     CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
-    CAPACITY_PAGES_SIZE = 256 * 1024, /* ... and bytes that a bin of them may grow to */
+    CAPACITY_PAGES_SIZE = 384 * 1024, /* ... and bytes that a bin of them may grow to, ... */
+    CAPACITY_WAITS_SIZE = 256 * 1024, /* ... and where threads wait for processors */
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
@@ -39,7 +40,8 @@ static size_t capacity_size(const struct thread_cache *cache, size_t size) {
     }
     if (size > GREATER_SIZE) {
         size_t rounded = (size_t)2 << bits_highest(size - 1);
-        return bits_min(rounded * CAPACITY_PAGES_COUNT, CAPACITY_PAGES_SIZE);
+        size_t most = thread_cache_may_wait() ? CAPACITY_WAITS_SIZE : CAPACITY_PAGES_SIZE;
+        return bits_min(rounded * CAPACITY_PAGES_COUNT, most);
     }
     size_t bytes = CAPACITY_SMALL_SIZE;
     if (cache->capacity_bytes < FEW_BINS_SIZE) {

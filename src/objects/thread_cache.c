@@ -210,6 +210,10 @@ unsigned thread_cache_shard(void) {
     return thread_cache_is_only() ? 0 : slab_current_shard();
 }
 
+bool thread_cache_may_wait(void) {
+    return load_relaxed(&caches.count) > bits_max(slab_shard_count(), 1);
+}
+
 bool thread_cache_is_inherited(void) {
     return load_relaxed(&caches.is_inherited);
 }
@@ -489,9 +493,8 @@ PRIM_COLD void thread_cache_fork_child(void) {
     lock_reset(&caches.lock);
     thread_cache_active = NULL;
     store_relaxed(&caches.count, 0);
-    struct thread_cache *cache = has_cache() ? own_cache : NULL;
-    if (cache) {
-        list_insert(&thread_cache_active, cache);
+    if (has_cache()) {
+        list_insert(&thread_cache_active, own_cache);
         store_relaxed(&caches.count, 1);
     }
 }

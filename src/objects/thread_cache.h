@@ -186,6 +186,10 @@ bool thread_cache_note_event(struct thread_cache *cache);
 /* The shard that the calling thread gets its blocks from. */
 unsigned thread_cache_shard(void);
 
+/* Whether there are more threads than shards: then some wait for a processor, and what they keep
+ * meanwhile is nobody's. */
+bool thread_cache_may_wait(void);
+
 /* Whether a thread has begun with the cache of one that ended: threads come and go. */
 bool thread_cache_is_inherited(void);
 

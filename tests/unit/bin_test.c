@@ -114,6 +114,39 @@ static void test_capacities(void **state) {
     options.cache_thread = cache_thread;
 }
 
+/* What a bin of blocks of 64 KiB comes to hold, in a thread that has earned as much. */
+static size_t grown_great(void) {
+    struct thread_cache *cache = fresh_cache();
+    uint64_t events = cache->slow_events;
+    cache->slow_events = 8192;
+    size_t bytes = grown(cache, 64 << 10);
+    cache->slow_events = events;
+    fresh_cache();
+    return bytes;
+}
+
+static void *great_of_two(void *context) {
+    *(size_t *)context = grown_great();
+    return NULL;
+}
+
+/* Among more threads than shards, which are as many as processors, it holds less. */
+static void test_capacity_of_who_waits(void **state) {
+    (void)state;
+    uint64_t asked = options.shards;
+    for (unsigned shards = 2; shards >= 1; shards--) {
+        pthread_t second;
+        size_t bytes = 0;
+        options.shards = shards;
+        assert_int_equal(grown_great(), 384 << 10);
+        assert_int_equal(pthread_create(&second, NULL, great_of_two, &bytes), 0);
+        pthread_join(second, NULL);
+        assert_int_equal(slab_shard_count(), shards);
+        assert_int_equal(bytes, shards == 1 ? 256 << 10 : 384 << 10);
+    }
+    options.shards = asked;
+}
+
 enum { SHORT_CAPACITY = 8, SHORT_SIZE = 4000 };
 
 /* Frees as many blocks as fill a short bin's head, and one more, which makes room. */
@@ -286,6 +319,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_short_bin_alone),
         cmocka_unit_test(test_capacities),
+        cmocka_unit_test(test_capacity_of_who_waits),
         cmocka_unit_test(test_short_bin_of_several),
         cmocka_unit_test(test_borrowing),
         cmocka_unit_test(test_own_blocks_first),
