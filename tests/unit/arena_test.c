@@ -91,7 +91,8 @@ static void test_zero(void **state) {
     arena_destroy(arena);
 }
 
-/* Zeros that fresh pages have anyway are not written; what was somebody's block is cleared. */
+/* Zeros that fresh pages have anyway are not written; what was somebody's block is cleared. Where
+ * pages are larger than these blocks, each has something of an arena's own in it. */
 static void test_zeroed_stays_untouched(void **state) {
     (void)state;
     enum { COUNT = 1000, SIZE = 12 << 10 };
@@ -116,7 +117,7 @@ static void test_zeroed_stays_untouched(void **state) {
         }
         check_arena(arena);
     }
-    CHECK(resident < (size_t)COUNT * SIZE / 2, "%zu bytes are resident", resident);
+    CHECK(page > SIZE || resident < (size_t)COUNT * SIZE / 2, "%zu bytes are resident", resident);
     arena_destroy(arena);
 }
 
