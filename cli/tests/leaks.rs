@@ -58,3 +58,14 @@ fn a_program_in_rust() {
     assert!(is_match(frames).unwrap().eval(&text), "{text}");
     assert_eq!(text.matches("allocated at").count(), 1, "{text}");
 }
+
+#[test]
+fn a_program_of_roots_that_becomes_another_user() {
+    let Some(library) = real_library().filter(|_| nix::unistd::geteuid().is_root()) else { return };
+    let program = compile("loser.c", "stripped-of-rights", &["-O0", "-g"]);
+    for (words, status) in [(&["leaks"][..], 23), (&["profile", "--rate", "1"], 0)] {
+        let mut tool = tool();
+        tool.env("PRIMALLOC_LIBRARY", &library).args(words).arg("--").arg(&program).arg("65534");
+        tool.assert().code(status).stderr(predicate::str::contains("make_list  loser.c:"));
+    }
+}

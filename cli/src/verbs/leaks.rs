@@ -154,8 +154,9 @@ fn reports_in(directory: &Path) -> Result<Vec<ProcessFile>> {
         let entry = entry?;
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_suffix(".pb.gz")?.parse().ok());
-        if let Some(pid) = pid {
-            found.push((entry.metadata()?.modified()?, pid, entry.path()));
+        let about = entry.metadata()?;
+        if let Some(pid) = pid.filter(|_| about.is_file()) {
+            found.push((about.modified()?, pid, entry.path()));
         }
     }
     found.sort();
