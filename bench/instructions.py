@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Count the instructions that a cached malloc+free pair takes inside an allocator.
+"""Count the instructions that a cached malloc+free pair takes inside an allocator, or with --others
+those of the other calls: free and delete of NULL, and pairs with calloc, aligned blocks, realloc.
 
 callgrind runs loops of N and of 2N pairs for each size; the difference, divided by N, is what a
 pair costs when everything is warm. Counted is what is executed outside the program itself: in the
@@ -52,8 +53,8 @@ def cost_outside_program(path, program):
     return sum(cost for name, cost in self_cost_by_object(path).items() if name != program)
 
 
-def count(allocator, sizes, repeats):
-    """{"malloc": {size: instructions a pair}, "new": the same} under an allocator."""
+def sections_counted(allocator, repeats, arguments):
+    """(names that the helper prints, instructions of a round of each loop that it runs)."""
     check_valgrind()
     program = str(helper("hot_pairs", "-fno-builtin", "-ldl"))
     environment = environment_of(allocator)
@@ -61,24 +62,33 @@ def count(allocator, sizes, repeats):
         dump = Path(scratch) / "dump"
         answer = subprocess.run(
             ["valgrind", "-q", "--tool=callgrind", "--dump-before=section_boundary",
-             f"--callgrind-out-file={dump}", program, str(repeats), *map(str, sizes)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+             f"--callgrind-out-file={dump}", program, str(repeats), *map(str, arguments)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, env=environment, check=False)
-        last = SECTIONS_PER_SIZE * len(sizes) * len(KINDS) + 1
-        if answer.returncode != 0 or not Path(f"{dump}.{last}").exists():
+        # Dump 1 ends before the first section; each loop's dumps are warm, N and 2N.
+        sections = len(list(Path(scratch).glob("dump.*"))) - 1
+        if answer.returncode != 0 or sections < SECTIONS_PER_SIZE or sections % SECTIONS_PER_SIZE:
             reason = "\n".join(answer.stderr.strip().splitlines()[-3:]) or "no counts"
             raise BenchError(f"{allocator.name} does not run under callgrind: {reason}")
 
         def section(number):
             return cost_outside_program(Path(f"{dump}.{number}"), program)
 
-        counts = {}
-        for index, (kind, size) in enumerate((k, s) for k in KINDS for s in sizes):
-            # Dump 1 ends before the first section; each size's dumps are warm, N and 2N.
-            first = SECTIONS_PER_SIZE * index + 3
-            pair = (section(first + 1) - section(first)) / repeats
-            counts.setdefault(kind, {})[size] = round(pair, 2)
-        return counts
+        rounds = [round((section(first + 2) - section(first + 1)) / repeats, 2)
+                  for first in range(2, 2 + sections, SECTIONS_PER_SIZE)]
+        return answer.stdout.split(), rounds
+
+
+def count(allocator, sizes, repeats):
+    """{"malloc": {size: instructions a pair}, "new": the same} under an allocator."""
+    _, rounds = sections_counted(allocator, repeats, sizes)
+    of_kind = [rounds[i:i + len(sizes)] for i in range(0, len(rounds), len(sizes))]
+    return {kind: dict(zip(sizes, pairs)) for kind, pairs in zip(KINDS, of_kind, strict=True)}
+
+
+def count_others(allocator, repeats):
+    """{call: instructions, with the malloc and the free that it needs} under an allocator."""
+    return dict(zip(*sections_counted(allocator, repeats, ["others"]), strict=True))
 
 
 def counts_table(counts, sizes):
@@ -94,6 +104,17 @@ def counts_table(counts, sizes):
     return table
 
 
+def others_table(counts):
+    """One line a call, one column an allocator."""
+    from harness.tables import Cell, Table
+    table = Table("Instructions of other calls",
+                  "Inside the library and libc, with the malloc and the free that the call needs.",
+                  ["call", *counts])
+    for call in next(iter(counts.values()), {}):
+        table.rows.append([Cell(call), *(Cell(f"{of[call]:g}") for of in counts.values())])
+    return table
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -101,6 +122,7 @@ def main():
     parser.add_argument("--sizes", metavar="A,B", help="in bytes")
     parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N",
                         help=f"pairs of the shorter loop ({REPEATS})")
+    parser.add_argument("--others", action="store_true", help="calls beside malloc and free")
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
     options = parser.parse_args()
     enter_venv()
@@ -113,7 +135,9 @@ def main():
                   else [one for one in default_allocators(quick=False) if one.name != AGAIN])
         for allocator in chosen:
             try:
-                counts[allocator.name] = count(allocator, sizes, options.repeats)
+                counts[allocator.name] = (count_others(allocator, options.repeats)
+                                          if options.others
+                                          else count(allocator, sizes, options.repeats))
             except BenchError as error:
                 if options.allocators:
                     raise
@@ -123,7 +147,8 @@ def main():
     if options.json:
         print(json.dumps(counts, indent=2))
     else:
-        make_console().print(rich_table(counts_table(counts, sizes)))
+        table = others_table(counts) if options.others else counts_table(counts, sizes)
+        make_console().print(rich_table(table))
 
 
 if __name__ == "__main__":

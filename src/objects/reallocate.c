@@ -24,18 +24,25 @@ enum {
     QUARTER_SIZE_MIN = 1024,      /* from here on a quarter more is room for more steps */
 };
 
-size_t usable_size(const void *block) {
-    unsigned object_class = block ? span_class_of(block) : 0;
+/* The size of a class's blocks; 0 for what is of none. */
+PRIM_INLINE size_t class_size(unsigned object_class) {
+    return object_class <= CLASS_COUNT ? size_classes[object_class].size : 0;
+}
+
+static PRIM_NOINLINE size_t usable_size_of_others(const void *block) {
+    unsigned object_class = span_class_of(block);
     if (object_class == CLASS_LARGE) {
         return span_size(span_of_block(block));
     }
     if (object_class == CLASS_ARENA) {
         return arena_usable_size(block);
     }
-    if (object_class == CLASS_PLACED) {
-        return sampler_placed_size(block);
-    }
-    return object_class ? size_classes[object_class].size : foreign_usable_size(block);
+    return object_class == CLASS_PLACED ? sampler_placed_size(block) : foreign_usable_size(block);
+}
+
+size_t usable_size(const void *block) {
+    size_t size = class_size(span_class_of(block));
+    return PRIM_LIKELY(size != 0) ? size : usable_size_of_others(block);
 }
 
 /* To those who sample, a block that became larger is another one: then none does. */
@@ -74,8 +81,8 @@ static size_t least_for_span(size_t old_size, size_t size) {
 /* Whether a block that was moved because it grew is worth a span with room behind it. In a hardened
  * heap each step would move a guard. */
 static bool wants_span(size_t old_size, size_t size) {
-    return size > old_size && size <= SPARSE_SIZE_MAX && size >= least_for_span(old_size, size) &&
-           !hardened_is_on() && !tag_arena();
+    return size > old_size && size >= APPENDED_SIZE_MIN && size <= SPARSE_SIZE_MAX &&
+           size >= least_for_span(old_size, size) && !hardened_is_on() && !tag_arena();
 }
 
 /* A span with room behind it, where the block grows in place; or NULL. */
@@ -164,11 +171,14 @@ static void *reallocate_large(void *block, size_t size) {
     return target;
 }
 
-/* A block of a class. */
+/* Whether a block of a class stays where it is, as nothing is to be saved. */
+PRIM_INLINE bool stays_in_class(size_t old_size, size_t size) {
+    return size <= old_size && (size >= old_size / 2 || old_size <= 16);
+}
+
 static void *reallocate_small(void *block, unsigned object_class, size_t size) {
     size_t old_size = size_classes[object_class].size;
-    bool stays = size <= old_size && (size >= old_size / 2 || old_size <= 16); /* to save nothing */
-    return stays ? block : move_block(block, old_size, size);
+    return stays_in_class(old_size, size) ? block : move_block(block, old_size, size);
 }
 
 /* Into the reserve, or out of it; what a watcher gave out is left alone. */
@@ -226,18 +236,32 @@ static PRIM_NOINLINE void *reallocate_any(void *block, size_t size) {
     return result;
 }
 
-/* Whether a block stays where it is, with as many slices if it is large: nothing is to be saved. */
-PRIM_INLINE bool is_well_placed(const void *block, size_t size) {
+/* Whether a block that leaves its class may get a span, or more room than it asks for. */
+PRIM_INLINE bool may_get_room(size_t old_size, size_t size) {
+    return size >= APPENDED_SIZE_MIN ||
+           (old_size >= QUARTER_SIZE_MIN && size < old_size + old_size / 4);
+}
+
+static PRIM_NOINLINE void *change_class(void *block, size_t old_size, size_t size) {
+    return move_to(allocate(size), block, old_size, size);
+}
+
+/* What most calls come to: the block stays where it is, with as many slices if it is large, or
+ * changes from class to class. */
+static void *reallocate_plainly(void *block, size_t size) {
     unsigned object_class = span_class_of(block);
-    if (object_class == CLASS_LARGE) {
-        return span_size(span_of_block(block)) - size < SLICE_SIZE;
+    size_t old_size = class_size(object_class);
+    if (object_class == CLASS_LARGE && span_size(span_of_block(block)) - size < SLICE_SIZE) {
+        return block;
     }
-    size_t old_size = object_class <= CLASS_COUNT ? size_classes[object_class].size : 0;
-    return size <= old_size && size >= old_size / 2 && object_class;
+    if (old_size == 0 || (size > old_size && may_get_room(old_size, size))) {
+        return reallocate_any(block, size);
+    }
+    return stays_in_class(old_size, size) ? block : change_class(block, old_size, size);
 }
 
 /* Nobody wants to see the call where the thread's cache is visible. */
 void *reallocate(void *block, size_t size) {
     bool is_seen = hardened_is_on() || !thread_cache_visible->medium_size_max;
-    return !is_seen && is_well_placed(block, size) ? block : reallocate_any(block, size);
+    return is_seen ? reallocate_any(block, size) : reallocate_plainly(block, size);
 }

@@ -390,7 +390,11 @@ static unsigned release_any(struct thread_cache *cache, void *block) {
     return object_class;
 }
 
+/* Many programs free NULL as often as a block. */
 PRIM_NOINLINE void release_slower(void *block, const void *caller) {
+    if (!block) {
+        return;
+    }
     if (PRIM_UNLIKELY(!thread_cache_enter())) {
         reserve_defer(block);
         return;
@@ -399,7 +403,7 @@ PRIM_NOINLINE void release_slower(void *block, const void *caller) {
     thread_cache_leave();
     if (object_class) {
         maintenance_consider(caller, object_class == CLASS_LARGE);
-    } else if (block) {
+    } else {
         foreign_release(block);
     }
 }

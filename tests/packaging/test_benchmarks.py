@@ -174,3 +174,15 @@ def test_wrong_allocators_get_one_clear_line(words, complaint):
 def test_the_tables_of_rows_are_whole(command):
     subprocess.run([sys.executable, BENCH / command[0], *command[1:]], check=True,
                    stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_instructions_of_other_calls_are_counted():
+    """By a command that anyone can repeat: free of no block is nearly free, realloc costs more."""
+    command = [BENCH / "instructions.py", "--others", "--json", "--repeats", "100",
+               "--allocators", "primalloc,glibc"]
+    counts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True,
+                                       timeout=300).stdout)
+    assert list(counts) == ["primalloc", "glibc"]
+    for calls in counts.values():
+        assert 0 < calls["free_null"] < 30 < calls["realloc_32_to_64"]
+        assert calls["realloc_null_64"] < calls["realloc_1000_to_2000"]

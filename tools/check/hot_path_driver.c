@@ -2,6 +2,7 @@
  * record has what measure_NAME spent inside the library; warm_NAME runs before it, uncounted, so
  * that the thread's cache holds a block of the size. Every call goes through the global offset
  * table directly: no linkage stub is counted. */
+#include <malloc.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -13,6 +14,19 @@ void operator_delete_sized(void *block, size_t size) __asm__("_ZdlPvm");
 static inline __attribute__((always_inline)) void free_unsized(void *block, size_t size) {
     (void)size;
     free(block);
+}
+
+static inline __attribute__((always_inline)) void free_asked(void *block, size_t size) {
+    if (malloc_usable_size(block) >= size) free(block);
+}
+
+static inline __attribute__((always_inline)) void *no_block(size_t size) {
+    (void)size;
+    return NULL;
+}
+
+static inline __attribute__((always_inline)) void *grown(size_t size) {
+    return realloc(malloc(size / 2), size);
 }
 
 static inline __attribute__((always_inline)) void pairs(void *(*allocate)(size_t),
