@@ -16,6 +16,8 @@ enum {
     CAPACITY_FEW_SIZE = 64 * 1024,    /* ... while all bins together hold no more than ... */
     FEW_BINS_SIZE = 128 * 1024,       /* ... this: a program of few sizes */
     GREATER_SIZE = 4096,              /* bins of greater blocks only grow as they run over */
+    GREATER_CLASS = 49,               /* the class of that size */
+    EARNED_MOST = 127,                /* blocks that a bin gets back */
     CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
     CAPACITY_PAGES_SIZE = 384 * 1024, /* ... and bytes that a bin of them may grow to, ... */
     CAPACITY_WAITS_SIZE = 256 * 1024, /* ... and where threads wait for processors */
@@ -122,10 +124,25 @@ static unsigned shard_for(unsigned object_class) {
     return slab_count(object_class) < few ? 0 : thread_cache_shard();
 }
 
+/* Who frees all that it has of a class may soon want as much again. Bins of greater blocks do not
+ * grow with refills: this one gets back what it had. */
+static PRIM_COLD void regain(struct thread_cache *cache, unsigned object_class) {
+    struct bin *bin = bin_of(cache, object_class);
+    unsigned wanted = (unsigned)bits_min(bin->earned, capacity_limit(cache, object_class));
+    size_t most = cache->capacity_bytes + wanted * (size_t)size_classes[object_class].size;
+    bin->earned = 0;
+    if (wanted > bin->capacity && most <= thread_cache_budget(cache)) {
+        bin_set_capacity(cache, object_class, wanted);
+    }
+}
+
 /* Blocks from the slabs; returns how many, 0 without memory. */
 static unsigned take_fresh(struct thread_cache *cache, unsigned object_class, void **list,
                            bool *is_zero) {
     struct bin *bin = bin_of(cache, object_class);
+    if (PRIM_UNLIKELY(bin->earned != 0)) {
+        regain(cache, object_class);
+    }
     unsigned wanted = (unsigned)bits_max(bin->capacity, 1);
     unsigned count = slab_acquire(shard_for(object_class), object_class, wanted, list, is_zero);
     bin->only_freed = 0;
@@ -289,6 +306,10 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
         bin->only_freed = (uint32_t)bits_min(bytes, ONLY_FREED_SIZE + 1); /* more says no more */
         bin_grow(cache, object_class);
     } else if (bin->capacity > idle) {
+        bool is_regained = object_class > GREATER_CLASS && object_class <= EIGHTHS_CLASS_LAST;
+        if (is_regained && bin->capacity > bin->earned) {
+            bin->earned = bin->capacity & EARNED_MOST;
+        }
         bin_set_capacity(cache, object_class, (unsigned)bits_max(bin->capacity / 2, idle));
     }
 }

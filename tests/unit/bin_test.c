@@ -293,6 +293,35 @@ static void test_size_of_what_is_only_freed(void **state) {
     fresh_cache();
 }
 
+/* A bin of greater blocks that shrank, as all of its class was freed, is as large as before with
+ * the next refill; which takes as many as are wanted where pages were used before. */
+static void test_capacity_that_comes_back(void **state) {
+    (void)state;
+    enum { BLOCKS = 100, SIZE = 20000, OF_A_SLAB = 4 };
+    static void *blocks[BLOCKS];
+    unsigned object_class = size_class_of(SIZE);
+    struct thread_cache *cache = fresh_cache();
+    const struct bin *bin = bin_of(cache, object_class);
+    unsigned most = 0;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i] = allocate(SIZE);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        release(blocks[i]);
+        most = (unsigned)bits_max(most, bin->capacity);
+    }
+    assert_true(most > OF_A_SLAB);
+    assert_int_equal(bin->capacity, 0);
+    slab_trim();
+    blocks[0] = allocate(SIZE);
+    assert_int_equal(bin->capacity, most);
+    assert_false(span_of_block(blocks[0])->is_zero);
+    assert_int_equal(length(cache->head[object_class]), OF_A_SLAB - 1);
+    check_bin(cache, object_class);
+    release(blocks[0]);
+    fresh_cache();
+}
+
 static void test_alignment(void **state) {
     (void)state;
     enum { BLOCKS = 64, SIZES = 9, STEP = 500 };
@@ -325,6 +354,7 @@ int main(void) {
         cmocka_unit_test(test_own_blocks_first),
         cmocka_unit_test(test_block_without_a_bin),
         cmocka_unit_test(test_size_of_what_is_only_freed),
+        cmocka_unit_test(test_capacity_that_comes_back),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_inherited_bins),
     };
