@@ -1,4 +1,4 @@
-"""A small allocator for the rule on the hot path: one free list, six instructions and a return."""
+"""A small allocator for the rule on the hot path: one free list of blocks of one size."""
 
 import json
 import platform
@@ -17,7 +17,13 @@ void *malloc(unsigned long n) {
     head = *(void **)block;
     return block;
 }
-void free(void *block) { *(void **)block = head; head = block; }
+void free(void *block) {
+    if (__builtin_expect(!block, 0)) return;
+    *(void **)block = head;
+    head = block;
+}
+void *realloc(void *block, unsigned long n) { return block; }
+unsigned long malloc_usable_size(void *block) { return 262144; }
 void *_Znwm(unsigned long n) { return malloc(n); }
 void _ZdlPv(void *block) { free(block); }
 void _ZdlPvm(void *block, unsigned long n) { free(block); }
