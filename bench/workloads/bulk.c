@@ -4,8 +4,8 @@
  * Each thread fills an array with <blocks> blocks of 1 to <size-max> bytes, small ones more often,
  * then frees all of them in reverse order (lifo), in the order of allocation (fifo), every second
  * one forward and the rest backward (mixed), by their addresses (rising) or from the highest
- * address down (falling), <rounds> times. With pass=1 each round's blocks
- * are freed by the next thread instead, as sh8bench does.
+ * address down (falling), <rounds> times. With pass=1 each round's blocks are freed by the next
+ * thread instead, as sh8bench does; with same=1 all have <size-max> bytes, as buffers have.
  */
 #include "workload.h"
 
@@ -21,6 +21,7 @@ static struct argument arguments[] = {
     {"size-max", "largest block, bytes", 1000, 1, 1 << 30, NULL},
     {"pass", "1 = the next thread frees", 0, 0, 1, NULL},
     {"churned", "blocks replaced at random before each round's frees", 0, 0, 100000000, NULL},
+    {"same", "1 = all blocks have size-max bytes", 0, 0, 1, NULL},
 };
 
 struct block {
@@ -33,8 +34,9 @@ static pthread_barrier_t barrier;
 
 /* The product of two uniform numbers: half of the blocks are below a fifth of the largest. */
 static struct block block_random(struct random_stream *random) {
-    uint64_t limit = random_between(random, 1, arguments[4].value);
-    size_t bytes = random_between(random, 1, limit);
+    uint64_t most = arguments[4].value;
+    uint64_t limit = random_between(random, 1, most);
+    size_t bytes = arguments[7].value ? most : random_between(random, 1, limit);
     return (struct block){block_new(bytes), bytes};
 }
 
