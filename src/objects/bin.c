@@ -17,12 +17,13 @@ enum {
     FEW_BINS_SIZE = 128 * 1024,       /* ... this: a program of few sizes */
     GREATER_SIZE = 4096,              /* bins of greater blocks only grow as they run over */
     GREATER_CLASS = 49,               /* the class of that size */
-    EARNED_MOST = 127,                /* blocks that a bin gets back */
+    EARNED_MOST = 15,                 /* blocks that a bin gets back */
     CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
     CAPACITY_PAGES_SIZE = 384 * 1024, /* ... and bytes that a bin of them may grow to, ... */
     CAPACITY_WAITS_SIZE = 256 * 1024, /* ... and where threads wait for processors */
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
+    ONLY_FREED_MOST = 8192 * 1024,    /* (twice as many each time, but no more than this) ... */
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
     CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones */
@@ -125,7 +126,7 @@ static unsigned shard_for(unsigned object_class) {
 }
 
 /* Who frees all that it has of a class may soon want as much again. Bins of greater blocks do not
- * grow with refills: this one gets back what it had. */
+ * grow with refills: this one gets back what it had, and shrinks the later the next time. */
 static PRIM_COLD void regain(struct thread_cache *cache, unsigned object_class) {
     struct bin *bin = bin_of(cache, object_class);
     unsigned wanted = (unsigned)bits_min(bin->earned, capacity_limit(cache, object_class));
@@ -133,6 +134,7 @@ static PRIM_COLD void regain(struct thread_cache *cache, unsigned object_class) 
     bin->earned = 0;
     if (wanted > bin->capacity && most <= thread_cache_budget(cache)) {
         bin_set_capacity(cache, object_class, wanted);
+        bin->regained += ONLY_FREED_SIZE << bin->regained < ONLY_FREED_MOST;
     }
 }
 
@@ -215,7 +217,7 @@ void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t align
  * one that is alone gives them back the sooner the better, while they are warm. */
 static bool is_only_freed(const struct bin *bin, unsigned object_class) {
     bool is_soon = size_classes[object_class].size <= GREATER_SIZE && slab_is_for_one();
-    return bin->only_freed > (is_soon ? ONLY_FREED_ALONE : ONLY_FREED_SIZE);
+    return bin->only_freed > (is_soon ? ONLY_FREED_ALONE : ONLY_FREED_SIZE << bin->regained);
 }
 
 /* What is only freed is kept for other threads, but for greater blocks. */
@@ -303,7 +305,7 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
     unsigned idle = idle_capacity(object_class);
     if (keeping != SLAB_IDLE || !is_only_freed(bin, object_class)) {
         size_t bytes = bin->only_freed + bin->capacity * size_classes[object_class].size;
-        bin->only_freed = (uint32_t)bits_min(bytes, ONLY_FREED_SIZE + 1); /* more says no more */
+        bin->only_freed = (uint32_t)bits_min(bytes, ONLY_FREED_MOST + 1); /* more says no more */
         bin_grow(cache, object_class);
     } else if (bin->capacity > idle) {
         bool is_regained = object_class > GREATER_CLASS && object_class <= EIGHTHS_CLASS_LAST;

@@ -293,6 +293,20 @@ static void test_size_of_what_is_only_freed(void **state) {
     fresh_cache();
 }
 
+/* Allocates and frees so many blocks; returns the greatest capacity that their bin had. */
+static unsigned allocate_and_release(const struct bin *bin, void **blocks, unsigned count,
+                                     size_t size) {
+    unsigned most = 0;
+    for (unsigned i = 0; i < count; i++) {
+        blocks[i] = allocate(size);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        release(blocks[i]);
+        most = (unsigned)bits_max(most, bin->capacity);
+    }
+    return most;
+}
+
 /* A bin of greater blocks that shrank, as all of its class was freed, is as large as before with
  * the next refill; which takes as many as are wanted where pages were used before. */
 static void test_capacity_that_comes_back(void **state) {
@@ -302,14 +316,7 @@ static void test_capacity_that_comes_back(void **state) {
     unsigned object_class = size_class_of(SIZE);
     struct thread_cache *cache = fresh_cache();
     const struct bin *bin = bin_of(cache, object_class);
-    unsigned most = 0;
-    for (unsigned i = 0; i < BLOCKS; i++) {
-        blocks[i] = allocate(SIZE);
-    }
-    for (unsigned i = 0; i < BLOCKS; i++) {
-        release(blocks[i]);
-        most = (unsigned)bits_max(most, bin->capacity);
-    }
+    unsigned most = allocate_and_release(bin, blocks, BLOCKS, SIZE);
     assert_true(most > OF_A_SLAB);
     assert_int_equal(bin->capacity, 0);
     slab_trim();
@@ -319,6 +326,27 @@ static void test_capacity_that_comes_back(void **state) {
     assert_int_equal(length(cache->head[object_class]), OF_A_SLAB - 1);
     check_bin(cache, object_class);
     release(blocks[0]);
+    fresh_cache();
+}
+
+/* After 512 KiB freed in a row the bin shrinks; after it came back, after twice as much each time,
+ * up to 8 MiB. So what takes and frees the same again and again soon keeps its bin. */
+static void test_capacity_that_stays(void **state) {
+    (void)state;
+    enum { FEW = 100, MANY = 500, SIZE = 28000 /* no other test's */, SHRINKS = 2, ROUNDS = 6 };
+    static void *blocks[MANY];
+    unsigned object_class = size_class_of(SIZE);
+    const struct bin *bin = bin_of(fresh_cache(), object_class);
+    unsigned most = 0;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        most = (unsigned)bits_max(most, allocate_and_release(bin, blocks, FEW, SIZE));
+        assert_int_equal(bin->capacity, i < SHRINKS ? 0 : most);
+    }
+    for (unsigned i = 0; i < ROUNDS; i++) { /* but 14 MB are too much each time */
+        allocate_and_release(bin, blocks, MANY, SIZE);
+        assert_int_equal(bin->capacity, 0);
+    }
+    assert_true(bin->regained > SHRINKS);
     fresh_cache();
 }
 
@@ -355,6 +383,7 @@ int main(void) {
         cmocka_unit_test(test_block_without_a_bin),
         cmocka_unit_test(test_size_of_what_is_only_freed),
         cmocka_unit_test(test_capacity_that_comes_back),
+        cmocka_unit_test(test_capacity_that_stays),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_inherited_bins),
     };
