@@ -45,7 +45,9 @@ void watched_fork_child(bool with_locks) {
         lock_reset(&checks_lock);
         lock_reset(&profile_lock);
     }
-    profile_begin_child();
+    if (!load_relaxed(&profile_is_absent)) {
+        profile_begin_child();
+    }
 }
 
 const void *watched_place(const void *block) {

@@ -49,15 +49,11 @@ static void handle(int signal, siginfo_t *info, void *context) {
 }
 
 void fault_catch(fault_function *function) {
-    struct sigaction action;
+    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     if (told) {
         return;
     }
     told = function;
-    memset(&action, 0, sizeof action);
-    action.sa_sigaction = handle;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigemptyset(&action.sa_mask);
     sigaction(SIGSEGV, NULL, &former_action);
     sigaction(SIGSEGV, &action, NULL);
 }

@@ -133,7 +133,8 @@ void process_exit_again(int status) {
 
 const char *process_program_name(void) {
 #ifdef __GLIBC__
-    return program_invocation_short_name ? program_invocation_short_name : "?";
+    extern const char *__progname; /* program_invocation_short_name is its second name */
+    return __progname ? __progname : "?";
 #else
     return "?";
 #endif

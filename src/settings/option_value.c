@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/bits.h"
+
 struct unit {
     uint64_t factor;
     char name[8];
@@ -126,7 +128,8 @@ static struct unit unit_for(const struct option_row *row, uint64_t value) {
     struct unit own = {1, ""};
     if (option_unit(row)[0]) {
         own.name[0] = ' ';
-        strncpy(own.name + 1, option_unit(row), sizeof own.name - 2);
+        memcpy(own.name + 1, option_unit(row),
+               bits_min(strlen(option_unit(row)), sizeof own.name - 2));
     }
     return own;
 }

@@ -23,9 +23,9 @@
 enum { TICKS_BETWEEN_LOOKS = 1 << 24 };
 
 struct lock profile_lock;
+_Atomic bool profile_is_absent = true;
 static struct heap_profile profile;      /* (lock: PROFILE) */
 static struct profile_settings settings; /* (lock: PROFILE) of the profile */
-static _Atomic bool is_known;            /* (atomic: hint) there was a start */
 static _Atomic bool is_file_wanted;      /* (atomic: hint) a signal came while the lock was taken */
 static unsigned file_number;             /* (lock: PROFILE) of the next file */
 static double next_bytes;                /* (lock: PROFILE) allocated when the next file is due */
@@ -218,7 +218,7 @@ PRIM_COLD void profile_ignore(const void *block) {
 }
 
 PRIM_COLD const struct live_table *profile_lock_blocks(void) {
-    if (!load_relaxed(&is_known)) {
+    if (load_relaxed(&profile_is_absent)) {
         return NULL;
     }
     enter();
@@ -266,7 +266,7 @@ PRIM_COLD bool profile_start(const struct profile_settings *wanted) {
     process = process_id();
     old_profile = output_file_mark(settings.path);
     old_report = output_file_mark(options.leak_report ? options.leak_report : "");
-    store_relaxed(&is_known, true);
+    store_relaxed(&profile_is_absent, false);
     leave();
     if (wanted->signal) {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -292,7 +292,7 @@ PRIM_COLD void profile_stop(void) {
 
 PRIM_COLD bool profile_dump(const char *path) {
     bool is_done = false;
-    if (load_relaxed(&is_known)) {
+    if (!load_relaxed(&profile_is_absent)) {
         enter();
         is_done = write_file(path, PROFILE_CALL);
         leave();
@@ -302,10 +302,10 @@ PRIM_COLD bool profile_dump(const char *path) {
 
 PRIM_STARTUP bool profile_exit(void) {
     bool is_inside = thread_cache_is_inside();
-    if (load_relaxed(&is_known) && is_inside) {
+    if (!load_relaxed(&profile_is_absent) && is_inside) {
         process_complain("no profile, no leak check: a signal's handler called exit inside malloc",
                          "");
-    } else if (load_relaxed(&is_known)) {
+    } else if (!load_relaxed(&profile_is_absent)) {
         enter();
         write_file(NULL, PROFILE_EXIT);
         leave();
@@ -314,8 +314,6 @@ PRIM_STARTUP bool profile_exit(void) {
 }
 
 void profile_begin_child(void) {
-    if (load_relaxed(&is_known)) {
-        store_relaxed(&is_file_wanted, false);
-        file_number = 0;
-    }
+    store_relaxed(&is_file_wanted, false);
+    file_number = 0;
 }

@@ -7,6 +7,7 @@
 #ifndef PRIM_WATCH_PROFILE_H
 #define PRIM_WATCH_PROFILE_H
 
+#include "base/atomics.h"
 #include "os/output_file.h"
 #include "watch/profile_settings.h"
 
@@ -52,7 +53,11 @@ bool profile_exit(void);
 
 extern PRIM_HIDDEN struct lock profile_lock; /* here for fork alone */
 
-/* In a forked child, which goes on in a file of its own. */
+/* Whether there was no start yet. It begins true, so that it lies among variables that each process
+ * has a page of: a forked child that asks takes no fault. */
+extern PRIM_HIDDEN _Atomic bool profile_is_absent; /* (atomic: hint) */
+
+/* In a forked child, where there was a start: it goes on in a file of its own. */
 void profile_begin_child(void);
 
 #endif
