@@ -16,7 +16,6 @@ enum {
     CAPACITY_FEW_SIZE = 64 * 1024,    /* ... while all bins together hold no more than ... */
     FEW_BINS_SIZE = 128 * 1024,       /* ... this: a program of few sizes */
     GREATER_SIZE = 4096,              /* bins of greater blocks only grow as they run over */
-    GREATER_CLASS = 49,               /* the class of that size */
     EARNED_MOST = 15,                 /* blocks that a bin gets back */
     CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
     CAPACITY_PAGES_SIZE = 384 * 1024, /* ... and bytes that a bin of them may grow to, ... */
@@ -302,13 +301,14 @@ static unsigned idle_capacity(unsigned object_class) {
 static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
                               enum slab_keeping keeping) {
     struct bin *bin = bin_of(cache, object_class);
+    size_t size = size_classes[object_class].size;
     unsigned idle = idle_capacity(object_class);
     if (keeping != SLAB_IDLE || !is_only_freed(bin, object_class)) {
-        size_t bytes = bin->only_freed + bin->capacity * size_classes[object_class].size;
+        size_t bytes = bin->only_freed + bin->capacity * size;
         bin->only_freed = (uint32_t)bits_min(bytes, ONLY_FREED_MOST + 1); /* more says no more */
         bin_grow(cache, object_class);
     } else if (bin->capacity > idle) {
-        bool is_regained = object_class > GREATER_CLASS && object_class <= EIGHTHS_CLASS_LAST;
+        bool is_regained = size > GREATER_SIZE && size <= EIGHTHS_SIZE_MAX;
         if (is_regained && bin->capacity > bin->earned) {
             bin->earned = bin->capacity & EARNED_MOST;
         }
