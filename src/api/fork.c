@@ -31,7 +31,7 @@ static void with_files(list_function *function) {
 /* What a handler of a signal frees in between is freed at the end, when no lock is held. */
 static void prepare(void) {
     thread_cache_nest();
-    if (load_relaxed(&is_held) == process_is_alone()) { /* nor is this, while it stays the same */
+    if (load_relaxed(&is_held) == process_is_alone()) { /* else its page need not be written */
         store_relaxed(&is_held, !process_is_alone());
     }
     with_files(_IO_list_lock);

@@ -45,7 +45,7 @@ void watched_fork_child(bool with_locks) {
         lock_reset(&checks_lock);
         lock_reset(&profile_lock);
     }
-    if (!load_relaxed(&profile_is_absent)) {
+    if (profile_was_started()) {
         profile_begin_child();
     }
 }

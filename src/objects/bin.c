@@ -22,7 +22,7 @@ enum {
     CAPACITY_WAITS_SIZE = 256 * 1024, /* ... and where threads wait for processors */
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
-    ONLY_FREED_MOST = 8192 * 1024,    /* (twice as many each time, but no more than this) ... */
+    ONLY_FREED_MOST = 8192 * 1024,    /* (twice as many each time it came back, to this) ... */
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
     CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones */

@@ -218,7 +218,7 @@ PRIM_COLD void profile_ignore(const void *block) {
 }
 
 PRIM_COLD const struct live_table *profile_lock_blocks(void) {
-    if (load_relaxed(&profile_is_absent)) {
+    if (!profile_was_started()) {
         return NULL;
     }
     enter();
@@ -292,7 +292,7 @@ PRIM_COLD void profile_stop(void) {
 
 PRIM_COLD bool profile_dump(const char *path) {
     bool is_done = false;
-    if (!load_relaxed(&profile_is_absent)) {
+    if (profile_was_started()) {
         enter();
         is_done = write_file(path, PROFILE_CALL);
         leave();
@@ -302,10 +302,10 @@ PRIM_COLD bool profile_dump(const char *path) {
 
 PRIM_STARTUP bool profile_exit(void) {
     bool is_inside = thread_cache_is_inside();
-    if (!load_relaxed(&profile_is_absent) && is_inside) {
+    if (profile_was_started() && is_inside) {
         process_complain("no profile, no leak check: a signal's handler called exit inside malloc",
                          "");
-    } else if (!load_relaxed(&profile_is_absent)) {
+    } else if (profile_was_started()) {
         enter();
         write_file(NULL, PROFILE_EXIT);
         leave();

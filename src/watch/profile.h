@@ -53,9 +53,13 @@ bool profile_exit(void);
 
 extern PRIM_HIDDEN struct lock profile_lock; /* here for fork alone */
 
-/* Whether there was no start yet. It begins true, so that it lies among variables that each process
- * has a page of: a forked child that asks takes no fault. */
-extern PRIM_HIDDEN _Atomic bool profile_is_absent; /* (atomic: hint) */
+/* It begins true, so that it lies among variables that each process has a page of: a forked child
+ * that asks takes no fault. */
+extern PRIM_HIDDEN _Atomic bool profile_is_absent; /* (atomic: hint) there was no start yet */
+
+PRIM_INLINE bool profile_was_started(void) {
+    return !load_relaxed(&profile_is_absent);
+}
 
 /* In a forked child, where there was a start: it goes on in a file of its own. */
 void profile_begin_child(void);
