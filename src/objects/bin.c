@@ -16,13 +16,13 @@ enum {
     CAPACITY_FEW_SIZE = 64 * 1024,    /* ... while all bins together hold no more than ... */
     FEW_BINS_SIZE = 128 * 1024,       /* ... this: a program of few sizes */
     GREATER_SIZE = 4096,              /* bins of greater blocks only grow as they run over */
-    EARNED_MOST = 15,                 /* blocks that a bin gets back */
     CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
     CAPACITY_PAGES_SIZE = 384 * 1024, /* ... and bytes that a bin of them may grow to, ... */
     CAPACITY_WAITS_SIZE = 256 * 1024, /* ... and where threads wait for processors */
+    CAME_BACK_DIVISOR = 2,            /* of what comes back as much as of all: such a part */
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
-    ONLY_FREED_MOST = 8192 * 1024,    /* (twice as many each time it came back, to this) ... */
+    ONLY_FREED_MOST = 8192 * 1024,    /* (if as much came back before) ... */
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
     CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones */
@@ -35,12 +35,18 @@ enum {
     BORROW_MOST = 16,                 /* blocks of a class between two collections */
 };
 
-/* The greater the blocks, the more a refill costs, and the fewer of them a bin has. */
-static size_t capacity_size(const struct thread_cache *cache, size_t size) {
+/* The greater the blocks, the more a refill costs, and the fewer of them a bin has. But if much was
+ * freed and as much was wanted again, in a program of few sizes, all of it may be in the bin. */
+static size_t capacity_size(struct thread_cache *cache, unsigned object_class) {
+    size_t size = size_classes[object_class].size;
     if (size > EIGHTHS_SIZE_MAX && load_relaxed(&sparse_is_on)) {
         return size * SPARSE_KEPT;
     }
     if (size > GREATER_SIZE) {
+        size_t few = thread_cache_budget(cache) / CAME_BACK_DIVISOR;
+        if (medium_bin(cache, object_class)->came_back && cache->capacity_bytes < few) {
+            return few;
+        }
         size_t rounded = (size_t)2 << bits_highest(size - 1);
         size_t most = thread_cache_may_wait() ? CAPACITY_WAITS_SIZE : CAPACITY_PAGES_SIZE;
         return bits_min(rounded * CAPACITY_PAGES_COUNT, most);
@@ -56,16 +62,16 @@ static size_t capacity_size(const struct thread_cache *cache, size_t size) {
     return cache->is_sampling ? bytes * 4 : bytes;
 }
 
-static unsigned capacity_limit(const struct thread_cache *cache, unsigned object_class) {
+static unsigned capacity_limit(struct thread_cache *cache, unsigned object_class) {
     size_t size = size_classes[object_class].size;
     size_t most = size <= options.cache_max ? options.cache_count / 2 : 0; /* head and spare */
-    return (unsigned)bits_min(bits_max(capacity_size(cache, size) / size, 1),
+    return (unsigned)bits_min(bits_max(capacity_size(cache, object_class) / size, 1),
                               bits_min(most, CAPACITY_MAX));
 }
 
 /* A thread that begins with the cache of one that ended will want as much as that did: it need not
  * find out again, in one refill after the other, most of which cut a list that others have left. */
-unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class) {
+unsigned bin_capacity_start(struct thread_cache *cache, unsigned object_class) {
     size_t bytes = cache->has_earned ? CAPACITY_AGAIN_SIZE : CAPACITY_START_SIZE;
     size_t most = cache->has_earned ? CAPACITY_AGAIN_MAX : CAPACITY_START_MAX;
     return (unsigned)bits_min(bits_clamp(bytes / size_classes[object_class].size, 1, most),
@@ -103,7 +109,8 @@ void bin_head_to_spare(struct thread_cache *cache, unsigned object_class) {
 void bin_grow(struct thread_cache *cache, unsigned object_class) {
     unsigned capacity = bin_of(cache, object_class)->capacity;
     size_t size = size_classes[object_class].size;
-    if (capacity && (capacity + 1) * size > capacity_size(cache, size)) { /* without a division */
+    size_t next = (capacity + 1) * size;
+    if (capacity && next > capacity_size(cache, object_class)) { /* without a division */
         return;
     }
     unsigned wanted = capacity ? capacity * 2 : bin_capacity_start(cache, object_class);
@@ -124,32 +131,27 @@ static unsigned shard_for(unsigned object_class) {
     return slab_count(object_class) < few ? 0 : thread_cache_shard();
 }
 
-/* Who frees all that it has of a class may soon want as much again. Bins of greater blocks do not
- * grow with refills: this one gets back what it had, and shrinks the later the next time. */
-static PRIM_COLD void regain(struct thread_cache *cache, unsigned object_class) {
-    struct bin *bin = bin_of(cache, object_class);
-    unsigned wanted = (unsigned)bits_min(bin->earned, capacity_limit(cache, object_class));
-    size_t most = cache->capacity_bytes + wanted * (size_t)size_classes[object_class].size;
-    bin->earned = 0;
-    if (wanted > bin->capacity && most <= thread_cache_budget(cache)) {
-        bin_set_capacity(cache, object_class, wanted);
-        bin->regained += ONLY_FREED_SIZE << bin->regained < ONLY_FREED_MOST;
-    }
+/* Much was freed since a block was taken last. Among several threads others may want the blocks;
+ * one that is alone gives them back the sooner the better, while they are warm. */
+static bool is_only_freed(const struct bin *bin, unsigned object_class) {
+    bool is_soon = size_classes[object_class].size <= GREATER_SIZE && slab_is_for_one();
+    uint32_t usual = bin->came_back ? ONLY_FREED_MOST : ONLY_FREED_SIZE;
+    return bin->only_freed > (is_soon ? ONLY_FREED_ALONE : usual);
 }
 
 /* Blocks from the slabs; returns how many, 0 without memory. */
 static unsigned take_fresh(struct thread_cache *cache, unsigned object_class, void **list,
                            bool *is_zero) {
     struct bin *bin = bin_of(cache, object_class);
-    if (PRIM_UNLIKELY(bin->earned != 0)) {
-        regain(cache, object_class);
+    size_t size = size_classes[object_class].size;
+    if (size > GREATER_SIZE && size <= EIGHTHS_SIZE_MAX && bin->only_freed > ONLY_FREED_SIZE) {
+        bin->came_back = true;
     }
     unsigned wanted = (unsigned)bits_max(bin->capacity, 1);
     unsigned count = slab_acquire(shard_for(object_class), object_class, wanted, list, is_zero);
     bin->only_freed = 0;
     /* Much less than wanted is the beginning of a page: it says nothing of how much is needed. */
-    if (count && count * 2 >= wanted &&
-        (size_classes[object_class].size <= GREATER_SIZE || bin->capacity == 0)) {
+    if (count && count * 2 >= wanted && (size <= GREATER_SIZE || bin->capacity == 0)) {
         bin_grow(cache, object_class);
     }
     return count;
@@ -210,13 +212,6 @@ void *bin_borrow(struct thread_cache *cache, unsigned object_class, size_t align
         ++*borrowed;
     }
     return block;
-}
-
-/* Much was freed since a block was taken last. Among several threads others may want the blocks;
- * one that is alone gives them back the sooner the better, while they are warm. */
-static bool is_only_freed(const struct bin *bin, unsigned object_class) {
-    bool is_soon = size_classes[object_class].size <= GREATER_SIZE && slab_is_for_one();
-    return bin->only_freed > (is_soon ? ONLY_FREED_ALONE : ONLY_FREED_SIZE << bin->regained);
 }
 
 /* What is only freed is kept for other threads, but for greater blocks. */
@@ -308,10 +303,6 @@ static void adapt_to_overflow(struct thread_cache *cache, unsigned object_class,
         bin->only_freed = (uint32_t)bits_min(bytes, ONLY_FREED_MOST + 1); /* more says no more */
         bin_grow(cache, object_class);
     } else if (bin->capacity > idle) {
-        bool is_regained = size > GREATER_SIZE && size <= EIGHTHS_SIZE_MAX;
-        if (is_regained && bin->capacity > bin->earned) {
-            bin->earned = bin->capacity & EARNED_MOST;
-        }
         bin_set_capacity(cache, object_class, (unsigned)bits_max(bin->capacity / 2, idle));
     }
 }
@@ -342,12 +333,14 @@ void bin_make_room(struct thread_cache *cache, unsigned object_class, const void
 }
 
 void bin_flush(struct thread_cache *cache, unsigned object_class) {
-    const struct bin *bin = bin_of(cache, object_class);
+    struct bin *bin = bin_of(cache, object_class);
     while (bin->spare || cache->head[object_class]) {
         if (!bin->spare) {
             bin_head_to_spare(cache, object_class);
         }
         bin_give_spare(cache, object_class);
     }
+    bin->only_freed = 0;
+    bin->came_back = false;
     bin_unmark(cache->was_moved, object_class);
 }

@@ -66,7 +66,7 @@ void bin_make_room(struct thread_cache *cache, unsigned object_class, const void
 /* Gives away a block that a bin without capacity has no room for. */
 void bin_give_block(struct thread_cache *cache, unsigned object_class, void *block);
 
-unsigned bin_capacity_start(const struct thread_cache *cache, unsigned object_class);
+unsigned bin_capacity_start(struct thread_cache *cache, unsigned object_class);
 
 /* Gives a bin its first capacity, or twice what it has, as far as limit and budget allow. */
 void bin_grow(struct thread_cache *cache, unsigned object_class);

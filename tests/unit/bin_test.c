@@ -1,6 +1,7 @@
 #include "objects/bin.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "objects/allocate.h"
 #include "objects/heap.h"
@@ -307,47 +308,72 @@ static unsigned allocate_and_release(const struct bin *bin, void **blocks, unsig
     return most;
 }
 
-/* A bin of greater blocks that shrank, as all of its class was freed, is as large as before with
- * the next refill; which takes as many as are wanted where pages were used before. */
-static void test_capacity_that_comes_back(void **state) {
+/* After 512 KiB of a greater size freed in a row its bin shrinks. If as much is wanted again, it may
+ * grow to half of what the thread may hold, and shrinks only after 8 MiB: then all that goes round
+ * stays in it. */
+static void test_capacity_of_what_comes_back(void **state) {
     (void)state;
-    enum { BLOCKS = 100, SIZE = 20000, OF_A_SLAB = 4 };
-    static void *blocks[BLOCKS];
+    enum { FEW = 100, MANY = 1000, SIZE = 28000, LEARNS = 3, ROUNDS = 8 };
+    static void *blocks[MANY];
     unsigned object_class = size_class_of(SIZE);
     struct thread_cache *cache = fresh_cache();
     const struct bin *bin = bin_of(cache, object_class);
-    unsigned most = allocate_and_release(bin, blocks, BLOCKS, SIZE);
-    assert_true(most > OF_A_SLAB);
-    assert_int_equal(bin->capacity, 0);
-    slab_trim();
-    blocks[0] = allocate(SIZE);
-    assert_int_equal(bin->capacity, most);
-    assert_false(span_of_block(blocks[0])->is_zero);
-    assert_int_equal(length(cache->head[object_class]), OF_A_SLAB - 1);
-    check_bin(cache, object_class);
-    release(blocks[0]);
-    fresh_cache();
-}
-
-/* After 512 KiB freed in a row the bin shrinks; after it came back, after twice as much each time,
- * up to 8 MiB. So what takes and frees the same again and again soon keeps its bin. */
-static void test_capacity_that_stays(void **state) {
-    (void)state;
-    enum { FEW = 100, MANY = 500, SIZE = 28000 /* no other test's */, SHRINKS = 2, ROUNDS = 6 };
-    static void *blocks[MANY];
-    unsigned object_class = size_class_of(SIZE);
-    const struct bin *bin = bin_of(fresh_cache(), object_class);
     unsigned most = 0;
     for (unsigned i = 0; i < ROUNDS; i++) {
+        uint64_t events = cache->slow_events;
         most = (unsigned)bits_max(most, allocate_and_release(bin, blocks, FEW, SIZE));
-        assert_int_equal(bin->capacity, i < SHRINKS ? 0 : most);
+        assert_int_equal(bin->came_back, i > 0);
+        assert_true(i > 0 || bin->capacity == 0);
+        assert_true(i < LEARNS || cache->slow_events - events <= 3); /* head and spare change */
     }
-    for (unsigned i = 0; i < ROUNDS; i++) { /* but 14 MB are too much each time */
+    assert_in_range(most, FEW / 2, (2 << 20) / SIZE);
+    for (unsigned i = 0; i < ROUNDS; i++) { /* 28 MB are too much each time */
         allocate_and_release(bin, blocks, MANY, SIZE);
         assert_int_equal(bin->capacity, 0);
     }
-    assert_true(bin->regained > SHRINKS);
     fresh_cache();
+}
+
+/* However many sizes come back, all is within the thread's bound. */
+static void test_bound_of_what_comes_back(void **state) {
+    (void)state;
+    enum { BLOCKS = 300, SIZES = 3, ROUNDS = 8 };
+    static const size_t sizes[SIZES] = {14000, 18000, 22000};
+    static void *blocks[BLOCKS];
+    struct thread_cache *cache = fresh_cache();
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < SIZES; i++) {
+            const struct bin *bin = bin_of(cache, size_class_of(sizes[i]));
+            allocate_and_release(bin, blocks, BLOCKS, sizes[i]);
+            check_bin(cache, size_class_of(sizes[i]));
+            assert_true(cache->capacity_bytes <= thread_cache_budget(cache));
+        }
+    }
+    for (unsigned i = 0; i < SIZES; i++) {
+        assert_true(bin_of(cache, size_class_of(sizes[i]))->came_back);
+    }
+    fresh_cache();
+}
+
+/* A slab of pages that were in use before gives as many blocks as are wanted. */
+static void test_used_pages(void **state) {
+    (void)state;
+    enum { SIZE = 20000, OF_A_SLAB = 4 };
+    unsigned object_class = size_class_of(SIZE);
+    struct thread_cache *cache = fresh_cache();
+    for (unsigned i = 0; i < 2; i++) {
+        bin_begin_use(cache, object_class);
+        bin_set_capacity(cache, object_class, OF_A_SLAB);
+        void *block = allocate(SIZE);
+        memset(block, 1, SIZE);
+        if (i) {
+            assert_false(span_of_block(block)->is_zero);
+            assert_int_equal(length(cache->head[object_class]), OF_A_SLAB - 1);
+            check_bin(cache, object_class);
+        }
+        release(block);
+        fresh_cache();
+    }
 }
 
 static void test_alignment(void **state) {
@@ -382,8 +408,9 @@ int main(void) {
         cmocka_unit_test(test_own_blocks_first),
         cmocka_unit_test(test_block_without_a_bin),
         cmocka_unit_test(test_size_of_what_is_only_freed),
-        cmocka_unit_test(test_capacity_that_comes_back),
-        cmocka_unit_test(test_capacity_that_stays),
+        cmocka_unit_test(test_capacity_of_what_comes_back),
+        cmocka_unit_test(test_bound_of_what_comes_back),
+        cmocka_unit_test(test_used_pages),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_inherited_bins),
     };
