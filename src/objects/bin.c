@@ -19,10 +19,12 @@ enum {
     CAPACITY_PAGES_COUNT = 8,         /* blocks of a few pages, as of a power of two, ... */
     CAPACITY_PAGES_SIZE = 384 * 1024, /* ... and bytes that a bin of them may grow to, ... */
     CAPACITY_WAITS_SIZE = 256 * 1024, /* ... and where threads wait for processors */
-    CAME_BACK_DIVISOR = 2,            /* of what comes back as much as of all: such a part */
     CAPACITY_MAX = 1024,              /* blocks a bin may grow to */
+    CAME_BACK = 1,                    /* what was freed in a row, and then wanted again: ... */
+    CAME_BACK_MUCH = 8,               /* (this as well, if it was much of greater blocks) ... */
+    CAME_BACK_DIVISOR = 16,           /* ... so many such parts of their bound all bins may hold */
     ONLY_FREED_SIZE = 512 * 1024,     /* bytes freed in a row: the class is only freed, ... */
-    ONLY_FREED_MOST = 8192 * 1024,    /* (if as much came back before) ... */
+    ONLY_FREED_MOST = 8192 * 1024,    /* (if much of greater blocks came back) ... */
     ONLY_FREED_ALONE = 32 * 1024,     /* (of small blocks by a thread that is alone) ... */
     CAPACITY_IDLE_SIZE = 16 * 1024,   /* ... its bin keeps so many bytes of greater blocks, ... */
     CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones */
@@ -35,18 +37,19 @@ enum {
     BORROW_MOST = 16,                 /* blocks of a class between two collections */
 };
 
-/* The greater the blocks, the more a refill costs, and the fewer of them a bin has. But if much was
- * freed and as much was wanted again, in a program of few sizes, all of it may be in the bin. */
+/* The greater the blocks, the more a refill costs, and the fewer of them a bin has. But what a
+ * program of few sizes freed in a row and then wanted again may all be in its bin. */
 static size_t capacity_size(struct thread_cache *cache, unsigned object_class) {
     size_t size = size_classes[object_class].size;
     if (size > EIGHTHS_SIZE_MAX && load_relaxed(&sparse_is_on)) {
         return size * SPARSE_KEPT;
     }
+    size_t budget = thread_cache_budget(cache);
+    size_t few = budget * bin_of(cache, object_class)->came_back / CAME_BACK_DIVISOR;
+    if (cache->capacity_bytes < few) {
+        return few;
+    }
     if (size > GREATER_SIZE) {
-        size_t few = thread_cache_budget(cache) / CAME_BACK_DIVISOR;
-        if (medium_bin(cache, object_class)->came_back && cache->capacity_bytes < few) {
-            return few;
-        }
         size_t rounded = (size_t)2 << bits_highest(size - 1);
         size_t most = thread_cache_may_wait() ? CAPACITY_WAITS_SIZE : CAPACITY_PAGES_SIZE;
         return bits_min(rounded * CAPACITY_PAGES_COUNT, most);
@@ -54,8 +57,7 @@ static size_t capacity_size(struct thread_cache *cache, unsigned object_class) {
     size_t bytes = CAPACITY_SMALL_SIZE;
     if (cache->capacity_bytes < FEW_BINS_SIZE) {
         bytes = CAPACITY_FEW_SIZE;
-    } else if (!slab_is_for_one() &&
-               cache->capacity_bytes < thread_cache_budget(cache) / FEW_DIVISOR) {
+    } else if (!slab_is_for_one() && cache->capacity_bytes < budget / FEW_DIVISOR) {
         bytes = CAPACITY_KEPT_SIZE;
     }
     /* When sampling, half of the blocks are in the bin that malloc takes from. */
@@ -132,11 +134,12 @@ static unsigned shard_for(unsigned object_class) {
 }
 
 /* Much was freed since a block was taken last. Among several threads others may want the blocks;
- * one that is alone gives them back the sooner the better, while they are warm. */
+ * one that is alone gives small ones back the sooner the better, while they are warm. */
 static bool is_only_freed(const struct bin *bin, unsigned object_class) {
     bool is_soon = size_classes[object_class].size <= GREATER_SIZE && slab_is_for_one();
-    uint32_t usual = bin->came_back ? ONLY_FREED_MOST : ONLY_FREED_SIZE;
-    return bin->only_freed > (is_soon ? ONLY_FREED_ALONE : usual);
+    bool is_new = bin->came_back == 0;
+    return bin->only_freed >
+           (is_soon && is_new ? ONLY_FREED_ALONE : ONLY_FREED_SIZE << (bin->came_back / 2));
 }
 
 /* Blocks from the slabs; returns how many, 0 without memory. */
@@ -144,8 +147,9 @@ static unsigned take_fresh(struct thread_cache *cache, unsigned object_class, vo
                            bool *is_zero) {
     struct bin *bin = bin_of(cache, object_class);
     size_t size = size_classes[object_class].size;
-    if (size > GREATER_SIZE && size <= EIGHTHS_SIZE_MAX && bin->only_freed > ONLY_FREED_SIZE) {
-        bin->came_back = true;
+    if (bin->only_freed > ONLY_FREED_ALONE && object_class <= EIGHTHS_CLASS_LAST) {
+        bool is_much = bin->only_freed > ONLY_FREED_SIZE && size > GREATER_SIZE;
+        bin->came_back |= is_much ? CAME_BACK | CAME_BACK_MUCH : CAME_BACK;
     }
     unsigned wanted = (unsigned)bits_max(bin->capacity, 1);
     unsigned count = slab_acquire(shard_for(object_class), object_class, wanted, list, is_zero);
@@ -341,6 +345,6 @@ void bin_flush(struct thread_cache *cache, unsigned object_class) {
         bin_give_spare(cache, object_class);
     }
     bin->only_freed = 0;
-    bin->came_back = false;
+    bin->came_back = 0;
     bin_unmark(cache->was_moved, object_class);
 }

@@ -47,7 +47,7 @@ struct bin {
     uint16_t spare_count;     /* (owner) blocks in it */
     uint16_t capacity;        /* (owner) 0: not in use yet, or no budget for it */
     uint32_t only_freed : 24; /* (owner) bytes that ran over since the bin was refilled, at most */
-    uint32_t came_back : 1;   /* (owner) after so much was freed that it shrank, it was wanted */
+    uint32_t came_back : 4;   /* (owner) what ran over was wanted again: CAME_BACK, .._MUCH, or 0 */
     uint32_t is_rest : 1;     /* (owner) the spare is what is left of a list that is being given */
 };
 

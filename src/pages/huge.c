@@ -72,7 +72,7 @@ static void report_pool(bool done, size_t size) {
     process_write_error(line, out.length);
 }
 
-uintptr_t huge_map_pool(size_t size) {
+PRIM_COLD uintptr_t huge_map_pool(size_t size) {
     void *pages = memory_map_pool(size);
     report_pool(pages != NULL, size);
     if (pages) {

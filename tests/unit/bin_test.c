@@ -308,12 +308,12 @@ static unsigned allocate_and_release(const struct bin *bin, void **blocks, unsig
     return most;
 }
 
-/* After 512 KiB of a greater size freed in a row its bin shrinks. If as much is wanted again, it may
- * grow to half of what the thread may hold, and shrinks only after 8 MiB: then all that goes round
- * stays in it. */
+/* After 512 KiB of a greater size freed in a row its bin shrinks. If as much is wanted again, it
+ * may grow to half of what the thread may hold and more, and shrinks only after 8 MiB: then all
+ * that goes round stays in it. */
 static void test_capacity_of_what_comes_back(void **state) {
     (void)state;
-    enum { FEW = 100, MANY = 1000, SIZE = 28000, LEARNS = 3, ROUNDS = 8 };
+    enum { FEW = 100, MORE = 300, MANY = 1000, SIZE = 28000, LEARNS = 3, ROUNDS = 8 };
     static void *blocks[MANY];
     unsigned object_class = size_class_of(SIZE);
     struct thread_cache *cache = fresh_cache();
@@ -322,16 +322,58 @@ static void test_capacity_of_what_comes_back(void **state) {
     for (unsigned i = 0; i < ROUNDS; i++) {
         uint64_t events = cache->slow_events;
         most = (unsigned)bits_max(most, allocate_and_release(bin, blocks, FEW, SIZE));
-        assert_int_equal(bin->came_back, i > 0);
+        assert_int_equal(bin->came_back != 0, i > 0);
         assert_true(i > 0 || bin->capacity == 0);
         assert_true(i < LEARNS || cache->slow_events - events <= 3); /* head and spare change */
     }
-    assert_in_range(most, FEW / 2, (2 << 20) / SIZE);
+    assert_in_range(most, FEW / 2, 9 * (4 << 20) / 16 / SIZE);
+    allocate_and_release(bin, blocks, MORE, SIZE); /* 8.4 MB, a good half of which run over */
+    assert_in_range(bin->capacity, most, 2 * most);
     for (unsigned i = 0; i < ROUNDS; i++) { /* 28 MB are too much each time */
         allocate_and_release(bin, blocks, MANY, SIZE);
         assert_int_equal(bin->capacity, 0);
     }
     fresh_cache();
+}
+
+/* What is less, or of small blocks, stays as well, while the thread has little else; or else as
+ * much of it as usual. */
+static void check_few_that_come_back(unsigned usual) {
+    enum { BLOCKS = 400, MORE = 700, SIZE = 1024, LEARNS = 4, ROUNDS = 12 };
+    enum { OTHER = 32 << 10, OTHERS = 8, MOST = 256 << 10 };
+    static void *blocks[MORE];
+    struct thread_cache *cache = fresh_cache();
+    const struct bin *bin = bin_of(cache, size_class_of(SIZE));
+    const unsigned others = size_class_of(OTHER);
+    for (unsigned few = 2; few-- > 0;) {
+        unsigned most = 0;
+        unsigned quiet = 0; /* rounds of few slow calls */
+        for (unsigned i = 0; i < ROUNDS; i++) {
+            uint64_t events = cache->slow_events;
+            most = (unsigned)bits_max(most, allocate_and_release(bin, blocks, BLOCKS, SIZE));
+            quiet += cache->slow_events - events <= 3;
+        }
+        assert_int_equal(most * SIZE, few ? MOST : usual);
+        assert_true(few ? quiet >= ROUNDS - LEARNS : quiet == 0);
+        allocate_and_release(bin, blocks, MORE, SIZE);
+        assert_true(bin->capacity == most || !few);
+        fresh_cache();
+        bin_begin_use(cache, others);
+        bin_set_capacity(cache, others, OTHERS);
+    }
+    fresh_cache();
+}
+
+static void test_few_that_come_back_alone(void **state) {
+    (void)state;
+    assert_true(slab_is_for_one());
+    check_few_that_come_back(16 << 10);
+}
+
+static void test_few_that_come_back(void **state) {
+    (void)state;
+    assert_false(slab_is_for_one());
+    check_few_that_come_back(32 << 10);
 }
 
 /* However many sizes come back, all is within the thread's bound. */
@@ -401,6 +443,7 @@ static void test_alignment(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_short_bin_alone),
+        cmocka_unit_test(test_few_that_come_back_alone),
         cmocka_unit_test(test_capacities),
         cmocka_unit_test(test_capacity_of_who_waits),
         cmocka_unit_test(test_short_bin_of_several),
@@ -409,6 +452,7 @@ int main(void) {
         cmocka_unit_test(test_block_without_a_bin),
         cmocka_unit_test(test_size_of_what_is_only_freed),
         cmocka_unit_test(test_capacity_of_what_comes_back),
+        cmocka_unit_test(test_few_that_come_back),
         cmocka_unit_test(test_bound_of_what_comes_back),
         cmocka_unit_test(test_used_pages),
         cmocka_unit_test(test_alignment),
