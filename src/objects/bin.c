@@ -37,17 +37,10 @@ enum {
     BORROW_MOST = 16,                 /* blocks of a class between two collections */
 };
 
-/* The greater the blocks, the more a refill costs, and the fewer of them a bin has. But what a
- * program of few sizes freed in a row and then wanted again may all be in its bin. */
-static size_t capacity_size(struct thread_cache *cache, unsigned object_class) {
-    size_t size = size_classes[object_class].size;
+/* The greater the blocks, the more a refill costs, and the fewer of them a bin has. */
+static size_t usual_size(const struct thread_cache *cache, size_t size, size_t budget) {
     if (size > EIGHTHS_SIZE_MAX && load_relaxed(&sparse_is_on)) {
         return size * SPARSE_KEPT;
-    }
-    size_t budget = thread_cache_budget(cache);
-    size_t few = budget * bin_of(cache, object_class)->came_back / CAME_BACK_DIVISOR;
-    if (cache->capacity_bytes < few) {
-        return few;
     }
     if (size > GREATER_SIZE) {
         size_t rounded = (size_t)2 << bits_highest(size - 1);
@@ -62,6 +55,14 @@ static size_t capacity_size(struct thread_cache *cache, unsigned object_class) {
     }
     /* When sampling, half of the blocks are in the bin that malloc takes from. */
     return cache->is_sampling ? bytes * 4 : bytes;
+}
+
+/* What a program of few sizes freed in a row and then wanted again may all be in its bin. */
+static size_t capacity_size(struct thread_cache *cache, unsigned object_class) {
+    size_t budget = thread_cache_budget(cache);
+    size_t usual = usual_size(cache, size_classes[object_class].size, budget);
+    size_t few = budget * bin_of(cache, object_class)->came_back / CAME_BACK_DIVISOR;
+    return cache->capacity_bytes < few ? bits_max(few, usual) : usual;
 }
 
 static unsigned capacity_limit(struct thread_cache *cache, unsigned object_class) {
@@ -136,10 +137,11 @@ static unsigned shard_for(unsigned object_class) {
 /* Much was freed since a block was taken last. Among several threads others may want the blocks;
  * one that is alone gives small ones back the sooner the better, while they are warm. */
 static bool is_only_freed(const struct bin *bin, unsigned object_class) {
-    bool is_soon = size_classes[object_class].size <= GREATER_SIZE && slab_is_for_one();
-    bool is_new = bin->came_back == 0;
-    return bin->only_freed >
-           (is_soon && is_new ? ONLY_FREED_ALONE : ONLY_FREED_SIZE << (bin->came_back / 2));
+    bool is_small = size_classes[object_class].size <= GREATER_SIZE;
+    if (is_small && slab_is_for_one() && !bin->came_back) {
+        return bin->only_freed > ONLY_FREED_ALONE;
+    }
+    return bin->only_freed > (bin->came_back & CAME_BACK_MUCH ? ONLY_FREED_MOST : ONLY_FREED_SIZE);
 }
 
 /* Blocks from the slabs; returns how many, 0 without memory. */

@@ -376,6 +376,20 @@ static void test_few_that_come_back(void **state) {
     check_few_that_come_back(32 << 10);
 }
 
+/* A thread that may hold little lets what came back have as much as other blocks. */
+static void test_little_that_comes_back(void **state) {
+    (void)state;
+    enum { SIZE = 3072 };
+    size_t cache_thread = options.cache_thread;
+    options.cache_thread = 128 << 10; /* a sixteenth of half of which is a block and a third */
+    size_t usual = grown(fresh_cache(), SIZE);
+    struct thread_cache *cache = fresh_cache();
+    bin_of(cache, size_class_of(SIZE))->came_back = 1;
+    assert_int_equal(grown(cache, SIZE), usual);
+    options.cache_thread = cache_thread;
+    fresh_cache();
+}
+
 /* However many sizes come back, all is within the thread's bound. */
 static void test_bound_of_what_comes_back(void **state) {
     (void)state;
@@ -453,6 +467,7 @@ int main(void) {
         cmocka_unit_test(test_size_of_what_is_only_freed),
         cmocka_unit_test(test_capacity_of_what_comes_back),
         cmocka_unit_test(test_few_that_come_back),
+        cmocka_unit_test(test_little_that_comes_back),
         cmocka_unit_test(test_bound_of_what_comes_back),
         cmocka_unit_test(test_used_pages),
         cmocka_unit_test(test_alignment),
