@@ -100,10 +100,12 @@ static bool is_pausing(void) {
     return left != 0;
 }
 
-static void pause_after_stall(void) {
+/* What is left of the range goes without as well: the next huge page would be no quicker. */
+static void pause_after_stall(uintptr_t rest, uintptr_t end) {
     uint32_t pause = load_relaxed(&next_pause);
     store_relaxed(&pause_left, pause);
     store_relaxed(&next_pause, (uint32_t)bits_min((size_t)pause * 2, PAUSE_MAX));
+    huge_forget(rest, end);
 }
 
 static bool ask_for(uintptr_t start, uintptr_t end) {
@@ -140,7 +142,7 @@ static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end
         uint64_t before = machine_thread_time_us();
         *(volatile char *)start = 0; /* it is zero */
         if (machine_thread_time_us() - before > STALL_US) {
-            pause_after_stall();
+            pause_after_stall(start + HUGE_SIZE, probe);
         }
     }
 }
