@@ -10,7 +10,8 @@
 
 # What lies near, all of it, or with its functions that the compiler knows to be cold.
 set(near api/life api/standard_c api/standard_hooks api/start_main api/watched
-    base/text objects/bin objects/double_free objects/front_door objects/heap objects/maintenance
+    base/text objects/bin objects/double_free objects/front_door objects/heap objects/large_guard
+    objects/maintenance
     objects/reallocate objects/sampler objects/size_class objects/slab_purge objects/slab_transfer objects/slow_door
     objects/thread_sampler objects/threshold
     os/alone os/loader os/lock os/machine os/memory os/process os/text_file os/vdso
@@ -20,7 +21,7 @@ set(near api/life api/standard_c api/standard_hooks api/start_main api/watched
 set(near_cold objects/size_table objects/slab objects/slab_set objects/thread_cache pages/page_heap)
 # What stands behind it: all that is left of these, cold or not.
 set(late objects/watcher pages/purge pages/sparse objects/double_free objects/slow_door objects/reallocate objects/large
-    objects/large_guard objects/maintenance objects/slab_pages pages/recycle pages/returned os/cgroup os/thread
+    objects/maintenance objects/slab_pages pages/recycle pages/returned os/cgroup os/thread
     api/fork api/standard_cxx api/standard_fork api/standard_glibc api/standard_linux)
 
 set(text "*crt*.o(.text) *libgcc.a:*(.text) *pthread_atfork.o*(.text)\n    *(.text.startup .text.exit)")

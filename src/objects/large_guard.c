@@ -56,7 +56,7 @@ static struct span *take_out(_Atomic uint64_t *place, uint64_t entry) {
     return span_of_entry(entry);
 }
 
-struct span *large_guard_find(size_t slices, size_t alignment) {
+PRIM_COLD struct span *large_guard_find(size_t slices, size_t alignment) {
     struct span *span = NULL;
     for (unsigned i = 0; i < KEPT_COUNT && !span; i++) {
         uint64_t entry = load_relaxed(&kept[i]);
@@ -67,7 +67,7 @@ struct span *large_guard_find(size_t slices, size_t alignment) {
     return span;
 }
 
-struct span *large_guard_keep(struct span *span) {
+PRIM_COLD struct span *large_guard_keep(struct span *span) {
     size_t count = span->slice_count;
     size_t others = load_relaxed(&kept_slices);
     size_t most = (others ? KEPT_SIZE : KEPT_ONE_SIZE) / SLICE_SIZE;
@@ -82,11 +82,11 @@ struct span *large_guard_keep(struct span *span) {
     return entry ? span_of_entry(entry) : NULL;
 }
 
-bool large_guard_is_excessive(void) {
+PRIM_COLD bool large_guard_is_excessive(void) {
     return load_relaxed(&kept_slices) > page_heap_resident_bytes() / SLICE_SIZE / KEPT_DIVISOR;
 }
 
-struct span *large_guard_evict(void) {
+PRIM_COLD struct span *large_guard_evict(void) {
     struct span *span = NULL;
     for (unsigned i = 0; i < KEPT_COUNT && !span; i++) {
         uint64_t entry = load_relaxed(&kept[i]);
