@@ -222,7 +222,7 @@ static struct span *search(const struct extent_set *set, size_t slice_count) {
 
 static struct span *dirty_fit(size_t slice_count) {
     struct span *span = search(&page_heap.dirty, slice_count);
-    if (!span && page_heap.quick.occupied && !load_relaxed(&sparse_is_on)) {
+    if (!span && quick_has_small(&page_heap.quick) && !load_relaxed(&sparse_is_on)) {
         page_heap_settle();
         span = search(&page_heap.dirty, slice_count);
     }
@@ -386,18 +386,25 @@ static void withdraw(struct span *span) {
     }
 }
 
-void page_heap_free(struct span *span, enum span_state state) {
-    bool is_telling = state == SPAN_DIRTY && span->slice_count >= SPARSE_MIN;
-    if (is_telling && PRIM_UNLIKELY(load_relaxed(&sparse_look_is_due))) {
+/* Whether a span is to serve blocks of its size: all do while most are bare, and a large one
+ * that is bare itself. */
+static bool stays_apart(const struct span *span) {
+    if (PRIM_UNLIKELY(load_relaxed(&sparse_look_is_due))) {
         sparse_look(span);
     }
+    return PRIM_UNLIKELY(load_relaxed(&sparse_is_on)) ||
+           (span->slice_count > QUICK_MAX && sparse_is_bare(span));
+}
+
+void page_heap_free(struct span *span, enum span_state state) {
+    bool is_apart = state == SPAN_DIRTY && span->slice_count >= SPARSE_MIN && stays_apart(span);
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     page_heap.span_count--;
     if (span->object_class) {
         count_ended(span->object_class, span->slice_count);
         withdraw(span);
     }
-    if (is_telling && PRIM_UNLIKELY(load_relaxed(&sparse_is_on))) {
+    if (is_apart) {
         keep_apart(span);
     } else {
         page_heap_insert(span, state);

@@ -4,7 +4,7 @@
  * neighbours of the same state, and are reused best-fit, lowest address first; DIRTY ones first,
  * because their pages are resident already. How long DIRTY spans stay resident is purge.h's.
  *
- * While blocks stay untouched inside (sparse.h), spans freed of late wait unjoined in quick lists,
+ * Where blocks stay untouched inside (sparse.h), spans freed of late wait unjoined in quick lists,
  * for requests of just their size. */
 #ifndef PRIM_PAGES_PAGE_HEAP_H
 #define PRIM_PAGES_PAGE_HEAP_H

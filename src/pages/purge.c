@@ -362,13 +362,8 @@ PRIM_COLD size_t purge_bare_bytes(size_t enough) {
     uintptr_t addresses[SPANS];
     size_t sizes[SPANS];
     unsigned count = 0;
-    size_t bare = 0;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    if (load_relaxed(&sparse_is_on)) {
-        bare = page_heap.quick.slice_count * SLICE_SIZE;
-    } else {
-        page_heap_settle();
-    }
+    size_t bare = page_heap.quick.slice_count * SLICE_SIZE;
     const struct span *span = extent_set_largest(&page_heap.dirty);
     for (; span && count < SPANS; count++) {
         addresses[count] = span->address;

@@ -1,9 +1,9 @@
 /* quick.h - DIRTY spans freed of late, apart by size and not joined with their neighbours.
  *
- * While a program leaves its blocks untouched inside (sparse.h), each span shall serve blocks of
+ * Where a program leaves its blocks untouched inside (sparse.h), each span shall serve blocks of
  * one size: then no page of it is touched but those where such blocks begin and end. Spans too
- * large for lists of their own share one: its newest is tried. How much is kept here, and for how
- * long, is page_heap.c's.
+ * large for lists of their own share one. How much is kept here, and for how long, is
+ * page_heap.c's.
  *
  * Locks: PAGE_HEAP, held by the caller. */
 #ifndef PRIM_PAGES_QUICK_H
@@ -23,6 +23,11 @@ struct quick_lists {
 
 PRIM_INLINE size_t quick_list_of(size_t slice_count) {
     return slice_count <= QUICK_MAX ? slice_count : 0;
+}
+
+/* Whether a list of one size has any. */
+PRIM_INLINE bool quick_has_small(const struct quick_lists *lists) {
+    return lists->occupied > 1;
 }
 
 /* The newest of a list that is not empty. */
@@ -47,15 +52,16 @@ PRIM_INLINE void quick_insert(struct quick_lists *lists, struct span *span) {
     lists->span_count++;
 }
 
-/* A BUSY span of just so many slices, at a multiple of alignment; or NULL. */
+/* A BUSY span of just so many slices, at a multiple of alignment, among the newest of a list that
+ * is not empty; or NULL. */
+struct span *quick_take_from(struct quick_lists *lists, size_t list, size_t slice_count,
+                             size_t alignment);
+
+/* The same among all spans that there are. */
 PRIM_INLINE struct span *quick_take(struct quick_lists *lists, size_t slice_count,
                                     size_t alignment) {
     size_t list = quick_list_of(slice_count);
-    struct span *span = lists->newest[list];
-    if (!span || span->slice_count != slice_count || span->address & (alignment - 1)) {
-        return NULL;
-    }
-    return quick_pop(lists, list);
+    return lists->newest[list] ? quick_take_from(lists, list, slice_count, alignment) : NULL;
 }
 
 /* The newest span of some list, of all lists in turn; there must be one. */

@@ -31,13 +31,17 @@ unsigned sparse_samples(uintptr_t address, size_t size) {
     return resident;
 }
 
+bool sparse_is_bare(const struct span *span) {
+    return !options.hardened && !has_page(span->address + span_size(span) / 2);
+}
+
 PRIM_COLD void sparse_look(const struct span *span) {
     store_relaxed(&sparse_look_is_due, false);
-    bool is_bare = !has_page(span->address + span_size(span) / 2);
+    bool is_bare = sparse_is_bare(span);
     uint16_t now = (uint16_t)(load_relaxed(&looks) << 1 | is_bare);
     unsigned unsure = load_relaxed(&sparse_unsure);
     bool was_on = load_relaxed(&sparse_is_on);
-    bool is_on = !options.hardened && bits_count(now) >= (was_on ? ENDS_BELOW : BEGINS_AT);
+    bool is_on = bits_count(now) >= (was_on ? ENDS_BELOW : BEGINS_AT);
     unsigned left = load_relaxed(&sparse_doubts);
     unsigned doubts = was_on ? left - (left != 0) : DOUBTS;
     store_relaxed(&looks, now);

@@ -64,6 +64,7 @@ static void test_moves_across_cuts(void **state) {
     struct random random = unit_random();
     struct span *spans[2] = {take(SLICES), take(SLICES)};
     unsigned char owner[2][SLICES] = {{0}};
+    memset((void *)spans[1]->address, 0, span_size(spans[1]));
     for (size_t i = 0; i < SLICES; i++) {
         owner[0][i] = (unsigned char)(i + 1);
         memset((void *)(spans[0]->address + i * SLICE_SIZE), owner[0][i], SLICE_SIZE);

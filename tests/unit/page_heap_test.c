@@ -4,6 +4,7 @@
 #include "os/memory.h"
 #include "pages/purge.h"
 #include "pages/sparse.h"
+#include "settings/options.h"
 #include "unit/unit.h"
 
 enum { LIVE_MAX = 200, EXTENTS_MAX = 2000, THREADS = 4 };
@@ -88,11 +89,14 @@ static void check_heap(void) {
 }
 
 /* Where the documented order of search ends: a span freed of late that is just the size, then best
- * fit, lowest address, dirty first, all dirty ones joined before a clean one; or 0. */
+ * fit, lowest address, dirty first, all dirty ones joined before a clean one, where any of lists of
+ * one size is apart; or 0. */
 static uintptr_t expected_address(size_t slice_count) {
-    const struct span *apart = page_heap.quick.newest[slice_count <= QUICK_MAX ? slice_count : 0];
-    if (apart && apart->slice_count == slice_count) {
-        return apart->address;
+    const struct span *apart = page_heap.quick.newest[quick_list_of(slice_count)];
+    for (int tried = 0; apart && tried < 32; tried++, apart = apart->next) {
+        if (apart->slice_count == slice_count) {
+            return apart->address;
+        }
     }
     look_at_trees();
     for (size_t i = 0; i < dirty_count; i++) { /* smallest first, lowest address first */
@@ -100,7 +104,7 @@ static uintptr_t expected_address(size_t slice_count) {
             return dirty[i].address;
         }
     }
-    if (page_heap.quick.span_count && !load_relaxed(&sparse_is_on)) {
+    if (quick_has_small(&page_heap.quick) && !load_relaxed(&sparse_is_on)) {
         page_heap_settle();
         return expected_address(slice_count);
     }
@@ -352,7 +356,7 @@ static void set_sparse(bool is_on) {
  * free neighbours, too; where they no longer do, it joins these before clean memory is taken. */
 static void test_kept_apart(void **state) {
     (void)state;
-    static const size_t sizes[] = {SPARSE_MIN, 16, QUICK_MAX, 100};
+    static const size_t sizes[] = {SPARSE_MIN, 16, QUICK_MAX};
     size_t page = bits_max(memory_page_size(), SLICE_SIZE);
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         if (sizes[i] * SLICE_SIZE < page) {
@@ -364,7 +368,7 @@ static void test_kept_apart(void **state) {
         for (int turn = 0; turn < 3; turn++) {
             set_sparse(true);
             page_heap_free(span, SPAN_DIRTY);
-            assert_ptr_equal(page_heap.quick.newest[sizes[i] <= QUICK_MAX ? sizes[i] : 0], span);
+            assert_ptr_equal(page_heap.quick.newest[sizes[i]], span);
             assert_int_equal(page_heap.quick.span_count, 1);
             check_heap();
             uint64_t searches = page_heap.search_count;
@@ -381,6 +385,59 @@ static void test_kept_apart(void **state) {
         page_heap_free(other, SPAN_DIRTY);
         check_heap();
     }
+}
+
+static void fill(const struct span *span, size_t size) {
+    memset((void *)span->address, 7, size);
+}
+
+/* A large span that is bare serves its own size again, whatever others do, and nothing else; one
+ * that is filled joins what is free. */
+static void test_large_bare_are_apart(void **state) {
+    (void)state;
+    enum { LARGE = QUICK_MAX + 1, BARE = 4 };
+    static const size_t sizes[BARE] = {LARGE, LARGE + 1, 500, LARGE};
+    struct span *bare[BARE];
+    uintptr_t addresses[BARE];
+    purge_all(0);
+    struct span *full = page_heap_allocate(LARGE, 0);
+    fill(full, span_size(full));
+    struct span *lasting = page_heap_allocate(4000, 0); /* as much may be apart as is in use */
+    for (size_t i = 0; i < BARE; i++) {
+        bare[i] = page_heap_allocate(sizes[i], 0);
+        addresses[i] = bare[i]->address;
+        fill(bare[i], span_size(bare[i]) / 4);
+    }
+    for (size_t i = 0; i < BARE; i++) {
+        page_heap_free(bare[i], SPAN_DIRTY);
+    }
+    page_heap_free(full, SPAN_DIRTY);
+    assert_false(load_relaxed(&sparse_is_on));
+    assert_int_equal(page_heap.quick.span_count, BARE);
+    struct span *other = page_heap_allocate(LARGE + 2, 0); /* from clean memory */
+    for (size_t i = 0; i < BARE; i++) {
+        assert_true(span_end(other) <= addresses[i] || addresses[i] < other->address);
+    }
+    page_heap_free(other, SPAN_CLEAN);
+    static const size_t order[BARE] = {2, 3, 1, 0}; /* the newer one of a size first */
+    for (size_t i = 0; i < BARE; i++) {
+        bare[i] = page_heap_allocate(sizes[order[i]], 0);
+        assert_int_equal(bare[i]->address, addresses[order[i]]);
+        assert_false(bare[i]->is_zero);
+    }
+    for (size_t i = 0; i < BARE; i++) {
+        page_heap_free(bare[i], SPAN_DIRTY);
+    }
+    options.hardened = true;
+    struct span *guarded = page_heap_allocate(600, 0);
+    page_heap_free(guarded, SPAN_DIRTY);
+    options.hardened = false;
+    assert_int_equal(page_heap.quick.span_count, BARE);
+    purge_all(0);
+    assert_int_equal(page_heap.quick.span_count, 0);
+    page_heap_free(lasting, SPAN_DIRTY);
+    purge_all(0);
+    check_heap();
 }
 
 /* Many freed in a row: as many stay apart as may. */
@@ -413,13 +470,10 @@ static void test_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_walk),
-        cmocka_unit_test(test_coalescing),
-        cmocka_unit_test(test_states),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_kept_apart),
-        cmocka_unit_test(test_few_are_apart),
-        cmocka_unit_test(test_aligned_spans_come_back),
+        cmocka_unit_test(test_random_walk),   cmocka_unit_test(test_coalescing),
+        cmocka_unit_test(test_states),        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_kept_apart),    cmocka_unit_test(test_large_bare_are_apart),
+        cmocka_unit_test(test_few_are_apart), cmocka_unit_test(test_aligned_spans_come_back),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("page heap", tests, NULL, NULL);

@@ -26,6 +26,7 @@ static void test_take(void **state) {
     quick_insert(&lists, span_at(1, 20));
     quick_insert(&lists, span_at(2, 63));
     assert_int_equal(lists.slice_count, 103);
+    assert_true(quick_has_small(&lists));
     assert_null(quick_take(&lists, 19, SLICE_SIZE));
     assert_null(quick_take(&lists, 21, SLICE_SIZE));
     assert_ptr_equal(quick_take(&lists, 20, SLICE_SIZE), &spans[1]);
@@ -35,14 +36,22 @@ static void test_take(void **state) {
     assert_empty();
 }
 
-/* The larger ones share a list, of which the newest is looked at. */
+/* The larger ones share a list, of which the newest are looked at; of a size the newest first. */
 static void test_larger(void **state) {
     (void)state;
+    enum { TRIED = 32 };
     quick_insert(&lists, span_at(0, QUICK_MAX + 1));
-    quick_insert(&lists, span_at(1, 5000));
-    assert_null(quick_take(&lists, QUICK_MAX + 1, SLICE_SIZE));
-    assert_ptr_equal(quick_take(&lists, 5000, SLICE_SIZE), &spans[1]);
+    for (size_t i = 1; i <= TRIED; i++) {
+        quick_insert(&lists, span_at(i, i % 2 ? 5000 : 6000));
+    }
+    assert_false(quick_has_small(&lists));
+    assert_null(quick_take(&lists, QUICK_MAX + 1, SLICE_SIZE)); /* behind those */
+    assert_ptr_equal(quick_take(&lists, 5000, SLICE_SIZE), &spans[TRIED - 1]);
+    assert_ptr_equal(quick_take(&lists, 6000, SLICE_SIZE), &spans[TRIED]);
     assert_ptr_equal(quick_take(&lists, QUICK_MAX + 1, SLICE_SIZE), &spans[0]);
+    for (size_t i = TRIED - 2; i > 0; i--) { /* the order of the others is as it was */
+        assert_ptr_equal(quick_pop(&lists, 0), &spans[i]);
+    }
     assert_empty();
 }
 
