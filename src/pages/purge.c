@@ -52,14 +52,14 @@ struct search {
 
 static struct {
     struct lock lock;
-    struct search idle;          /* (lock: PURGE) for what was idle in the epoch before */
-    uint64_t epoch_start_ms;     /* (lock: PURGE) of the running epoch */
-    uint64_t span_total;         /* (lock: PURGE) the page heap's when the epoch began */
-    uint64_t needed_bytes;       /* (lock: PURGE) returned.h's when the epoch began */
-    uint16_t epoch_generation;   /* (lock: PURGE) generation that the epoch began with */
-    uint16_t window_generation;  /* (lock: PURGE) generation that the window began with */
-    _Atomic uint16_t generation; /* (atomic: hint; written under PURGE) counts epochs, windows */
-    _Atomic bool keeps_ages;     /* (atomic: hint) a window was opened once */
+    struct search idle;            /* (lock: PURGE) for what was idle in the epoch before */
+    uint64_t epoch_start_ms;       /* (lock: PURGE) of the running epoch */
+    uint64_t span_total;           /* (lock: PURGE) the page heap's when the epoch began */
+    _Atomic uint64_t needed_bytes; /* (atomic: hint) returned.h's when the epoch began */
+    uint16_t epoch_generation;     /* (lock: PURGE) generation that the epoch began with */
+    uint16_t window_generation;    /* (lock: PURGE) generation that the window began with */
+    _Atomic uint16_t generation;   /* (atomic: hint; written under PURGE) counts epochs, windows */
+    _Atomic bool keeps_ages;       /* (atomic: hint) a window was opened once */
 } purge;
 
 /* (atomic: hint) Generation of a block's last free. */
@@ -269,11 +269,16 @@ static size_t dirty_above(size_t bytes) {
     return dirty > keep ? dirty - keep : 0;
 }
 
+uint64_t purge_needed_bytes(void) {
+    uint64_t before = load_relaxed(&purge.needed_bytes);
+    return load_relaxed(&returned_needed_bytes) - before;
+}
+
 /* With PURGE held: what was idle throughout the epoch is to be purged from now on. */
 static PRIM_COLD void end_epoch(uint64_t now) {
     purge.idle = (struct search){.since = purge.epoch_generation, .is_for_any_part = true};
     purge.epoch_start_ms = now;
-    purge.needed_bytes = load_relaxed(&returned_needed_bytes);
+    store_relaxed(&purge.needed_bytes, load_relaxed(&returned_needed_bytes));
     purge.epoch_generation = next_generation();
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     purge.idle.left = page_heap.dirty_low_water;
@@ -291,8 +296,7 @@ static PRIM_COLD void visit_idle(void) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     size_t most = bits_min(page_heap.dirty_low_water, dirty_above(option_now(top_pad)));
     idle->left = bits_min(idle->left, most);
-    uint64_t needed = load_relaxed(&returned_needed_bytes) - purge.needed_bytes;
-    if (needed > (idle->purged + BLOCK_SIZE) / NEEDED_DIVISOR) {
+    if (purge_needed_bytes() > (idle->purged + BLOCK_SIZE) / NEEDED_DIVISOR) {
         idle->left = 0; /* the next epoch will know better what is idle */
     }
     purge_found(idle, VISIT_LOOKS);
@@ -356,7 +360,7 @@ size_t purge_all(size_t keep_bytes) {
 }
 
 /* The largest spans tell, by a few pages of each, which the system is asked for outside the lock;
- * what is apart is of a sparse program. */
+ * what is apart was bare when it was freed. */
 PRIM_COLD size_t purge_bare_bytes(size_t enough) {
     enum { SPANS = 16 };
     uintptr_t addresses[SPANS];

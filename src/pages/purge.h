@@ -47,6 +47,9 @@ size_t purge_end_window(bool may_break, bool *has_young);
 /* Purges all free memory but keep_bytes of it; returns how many bytes of it were resident. */
 size_t purge_all(size_t keep_bytes);
 
+/* A hint of the bytes that were needed again soon after they had gone back, in this epoch. */
+uint64_t purge_needed_bytes(void);
+
 /* How many of the bytes below, about, have no pages because nobody touched them; counted until
  * there are more than enough, as a look at each span is a few system calls. */
 size_t purge_bare_bytes(size_t enough);

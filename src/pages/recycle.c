@@ -5,81 +5,82 @@
 #include "os/memory.h"
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
+#include "pages/purge.h"
+#include "pages/returned.h"
 #include "pages/sparse.h"
+#include "settings/options.h"
 
 enum {
-    RECEIVED_MIN = 64,   /* slices of a span worth the system calls: 1 MiB */
-    DONOR_MIN = 8,       /* slices of a span whose pages are worth moving: 128 KiB */
-    RECEIVED_MAX = 4096, /* slices moved to one span: 64 MiB; who takes more may not touch it */
-    DONORS_MAX = 32,     /* spans that give their pages to one other */
+    RECEIVED_MIN = 64,     /* slices of a span worth the system calls: 1 MiB */
+    DONOR_MIN = 8,         /* slices of a span whose pages are worth moving: 128 KiB */
+    RECEIVED_MAX = 4096,   /* slices that give way to one span: 64 MiB; who takes more may not
+                              touch it */
+    DONORS_MAX = 32,       /* spans that they lie in */
+    NEEDED_MOST = 8 << 20, /* bytes needed again in an epoch: then what does not move stays */
 };
 
 static struct lock recycle_lock; /* (lock: RECYCLE) held while donors are BUSY */
 
-struct donation {
-    struct span *spans[DONORS_MAX]; /* BUSY */
-    unsigned count;
-};
-
-/* With the lock held: takes dirty spans of slice_count slices at most in all, the largest first. */
-static void collect(struct donation *donation, size_t slice_count) {
-    while (donation->count < DONORS_MAX && slice_count >= DONOR_MIN) {
-        struct span *span = extent_set_largest(&page_heap.dirty);
-        if (!span || span->slice_count < DONOR_MIN) {
-            return;
-        }
+/* The largest dirty span, or so many slices of it, made BUSY; or NULL. */
+static struct span *take_donor(size_t slice_count) {
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    struct span *span = extent_set_largest(&page_heap.dirty);
+    if (span && span->slice_count < DONOR_MIN) {
+        span = NULL;
+    }
+    if (span) {
         page_heap_remove(span);
         if (span->slice_count > slice_count) { /* keep the low end: it is reused first */
             struct span *high = page_heap_split(span, span->slice_count - slice_count);
             page_heap_insert(span, SPAN_DIRTY);
             span = high;
         }
-        donation->spans[donation->count++] = span;
-        slice_count -= span->slice_count;
+        page_heap_note_low_water();
     }
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    return span;
 }
 
-/* Moves the donors' pages if they have many, in few pieces; whoever gave all of them is clean. So
- * is who has hardly any: else such spans would lie between clean ones for long, and new address
- * space be taken in place of both. Returns the bytes moved. */
-static size_t move_all(const struct donation *donation, uintptr_t to, enum span_state *states) {
-    size_t total = 0;
-    for (unsigned i = 0; i < donation->count; i++) {
-        const struct span *donor = donation->spans[i];
-        size_t size = span_size(donor);
-        size_t moved = 0;
-        unsigned resident = sparse_samples(donor->address, size);
-        if (resident > SPARSE_SAMPLES / 2 && mapping_moves_well(donor->address, size)) {
-            moved = mapping_move(donor->address, to + total, size);
-        }
-        bool is_bare = resident == 0 && mapping_drop(donor->address, size);
-        states[i] = is_bare || moved == size ? SPAN_CLEAN : SPAN_DIRTY;
-        total += moved;
+/* False where the program has asked to keep free pages, has locked them, or needs many again. */
+static bool drop(const struct span *donor) {
+    if (!options_return_idle() || option_now(top_pad) || purge_needed_bytes() > NEEDED_MOST) {
+        return false;
     }
-    return total;
+    returned_note(donor->address, span_end(donor));
+    return mapping_drop(donor->address, span_size(donor));
+}
+
+/* Moves a donor's pages if it has many, in few pieces; returns bytes. */
+static size_t move(const struct span *donor, uintptr_t to) {
+    size_t size = span_size(donor);
+    bool is_worth_it = sparse_samples(donor->address, size) > SPARSE_SAMPLES / 2 &&
+                       mapping_moves_well(donor->address, size);
+    return is_worth_it ? mapping_move(donor->address, to, size) : 0;
 }
 
 size_t recycle_into(struct span *span, size_t first_slice) {
-    struct donation donation = {.count = 0};
-    enum span_state states[DONORS_MAX];
-    size_t wanted = bits_min(span->slice_count - first_slice, RECEIVED_MAX);
-    if (wanted < RECEIVED_MIN || !mapping_may_move()) {
+    size_t total = 0; /* bytes moved */
+    size_t left = bits_min(span->slice_count - first_slice, RECEIVED_MAX);
+    if (left < RECEIVED_MIN || !options.moves) {
         return 0;
     }
     lock_acquire(&recycle_lock, LOCK_RECYCLE);
-    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    collect(&donation, wanted);
-    page_heap_note_low_water();
-    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
-    size_t moved = move_all(&donation, span->address + first_slice * SLICE_SIZE, states);
-    span->is_zero = span->is_zero && moved == 0;
-    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    for (unsigned i = 0; i < donation.count; i++) {
-        page_heap_insert(donation.spans[i], states[i]);
+    for (unsigned i = 0; i < DONORS_MAX && left >= DONOR_MIN; i++) {
+        struct span *donor = take_donor(left);
+        if (!donor) {
+            break;
+        }
+        size_t moved = move(donor, span->address + first_slice * SLICE_SIZE + total);
+        bool is_gone = moved == span_size(donor) || drop(donor);
+        left = is_gone ? left - donor->slice_count : 0; /* else it would be found again */
+        total += moved;
+        lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+        page_heap_insert(donor, is_gone ? SPAN_CLEAN : SPAN_DIRTY);
+        lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     }
-    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    span->is_zero = span->is_zero && total == 0;
     lock_release(&recycle_lock, LOCK_RECYCLE);
-    return moved / SLICE_SIZE;
+    return total / SLICE_SIZE;
 }
 
 void recycle_fork_prepare(void) {

@@ -2,7 +2,8 @@
  *
  * When only CLEAN extents have room for a large request, free memory lies about in DIRTY pieces.
  * Moving their pages costs a twentieth of faulting new ones, and growing that way does not raise
- * the peak.
+ * the peak. Nor does it where pieces that are not worth moving go back to the system, as much as is
+ * about to be touched; unless that turns out to be needed again.
  *
  * Locks: RECYCLE, held while pages are on their way, and by fork: no child is born meanwhile. */
 #ifndef PRIM_PAGES_RECYCLE_H
@@ -10,8 +11,9 @@
 
 #include "pages/span.h"
 
-/* Moves pages of dirty spans into a span of the caller's that has none from first_slice on, as far
- * as there are any. Returns how many slices have pages now; if any, the span is no longer zero. */
+/* Moves pages of dirty spans into a span of the caller's that has none from first_slice on, or
+ * gives them back, as far as there are any. Returns how many slices have pages now; if any, the
+ * span is no longer zero. */
 size_t recycle_into(struct span *span, size_t first_slice);
 
 void recycle_fork_prepare(void);

@@ -4,14 +4,21 @@
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
+#include "pages/returned.h"
 #include "settings/options.h"
 #include "unit/unit.h"
 
 enum { PIECES = 8, PIECE = 16, GAP = 1 };
 
-/* Dirty spans of PIECE slices, kept apart by gaps in use. */
 static struct span *gaps[PIECES];
 
+static void settle(void) {
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    page_heap_settle();
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}
+
+/* Dirty spans of PIECE slices, kept apart by gaps in use. */
 static void scatter(void) {
     struct span *pieces[PIECES];
     purge_all(0);
@@ -23,9 +30,7 @@ static void scatter(void) {
     for (int i = 0; i < PIECES; i++) {
         page_heap_free(pieces[i], SPAN_DIRTY);
     }
-    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    page_heap_settle();
-    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    settle();
 }
 
 static void free_gaps(void) {
@@ -90,14 +95,52 @@ static void test_untouched_become_clean(void **state) {
     struct span *bare = page_heap_allocate(MANY, 0);
     struct span *span = page_heap_allocate(MANY + PIECE, 0);
     page_heap_free(bare, SPAN_DIRTY);
-    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    page_heap_settle();
-    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    settle();
     assert_int_equal(dirty_slices(), dirty + MANY);
+    options.purge = 1;
     recycle_into(span, 0);
+    options.purge = 0;
     assert_true(dirty_slices() <= dirty);
     page_heap_free(span, SPAN_DIRTY);
     free_gaps();
+    assert_int_equal(unit_slices_in_use(), 0);
+}
+
+/* What is not worth moving goes, no more than is about to be touched; but not where the program has
+ * asked to keep what is free, or needs what goes again soon. */
+static void test_what_does_not_move_goes(void **state) {
+    (void)state;
+    enum { MANY = 16 * PIECES * PIECE };
+    purge_all(0);
+    struct span *span = page_heap_allocate(MANY / 2, 0);
+    struct span *donor = page_heap_allocate(MANY, 0);
+    uintptr_t start = donor->address;
+    size_t half = span_size(donor) / 2;
+    memset((void *)start, 7, half);
+    page_heap_free(donor, SPAN_DIRTY);
+    settle();
+    size_t dirty = dirty_slices();
+    recycle_into(span, 0); /* purge=0 */
+    options.purge = 1;
+    options.top_pad = 1;
+    recycle_into(span, 0);
+    options.top_pad = 0;
+    options.trim_threshold = 1 << 30;
+    recycle_into(span, 0);
+    options.trim_threshold = OPTION_AUTO;
+    add_relaxed(&returned_needed_bytes, 9 << 20); /* in this epoch */
+    recycle_into(span, 0);
+    subtract_relaxed(&returned_needed_bytes, 9 << 20);
+    assert_int_equal(dirty_slices(), dirty);
+    assert_int_equal(unit_resident((void *)start, half), half);
+    recycle_into(span, MANY / 4);
+    assert_int_equal(dirty - dirty_slices(), MANY / 4); /* the high end: the low one is reused */
+    recycle_into(span, 0);
+    options.purge = 0;
+    assert_int_equal(dirty - dirty_slices(), MANY / 4 + MANY / 2);
+    assert_int_equal(unit_resident((void *)start, half), half / 2);
+    assert_true(span->is_zero);
+    page_heap_free(span, SPAN_DIRTY);
     assert_int_equal(unit_slices_in_use(), 0);
 }
 
@@ -116,7 +159,10 @@ static void test_pool_keeps_its_pages(void **state) {
     uintptr_t start = bare->address;
     span_set_marks(start, start + MANY * SLICE_SIZE, MARK_POOL, true);
     page_heap_free(bare, SPAN_DIRTY);
+    settle();
+    options.purge = 1;
     recycle_into(span, 0);
+    options.purge = 0;
     assert_int_equal(dirty_slices(), dirty + MANY);
     span_set_marks(start, start + MANY * SLICE_SIZE, MARK_POOL, false);
     page_heap_free(span, SPAN_DIRTY);
@@ -177,6 +223,7 @@ int main(void) {
         cmocka_unit_test(test_pages_come_from_dirty_spans),
         cmocka_unit_test(test_takes_no_more_than_fits),
         cmocka_unit_test(test_untouched_become_clean),
+        cmocka_unit_test(test_what_does_not_move_goes),
         cmocka_unit_test(test_pool_keeps_its_pages),
         cmocka_unit_test(test_option),
         cmocka_unit_test(test_threads),
