@@ -44,7 +44,8 @@ static struct span *span_of_entry(uint64_t entry) {
 
 static bool fits(uint64_t entry, size_t slices, size_t alignment) {
     uintptr_t address = (uintptr_t)(entry >> COUNT_BITS) << SLICE_SHIFT;
-    return count_of(entry) - slices <= slices / FIT_DIVISOR && (address & (alignment - 1)) == 0;
+    return slices == LARGE_GUARD_ANY ||
+           (count_of(entry) - slices <= slices / FIT_DIVISOR && (address & (alignment - 1)) == 0);
 }
 
 /* NULL if somebody else was quicker. */
@@ -84,13 +85,4 @@ PRIM_COLD struct span *large_guard_keep(struct span *span) {
 
 PRIM_COLD bool large_guard_is_excessive(void) {
     return load_relaxed(&kept_slices) > page_heap_resident_bytes() / SLICE_SIZE / KEPT_DIVISOR;
-}
-
-PRIM_COLD struct span *large_guard_evict(void) {
-    struct span *span = NULL;
-    for (unsigned i = 0; i < KEPT_COUNT && !span; i++) {
-        uint64_t entry = load_relaxed(&kept[i]);
-        span = entry ? take_out(&kept[i], entry) : NULL;
-    }
-    return span;
 }

@@ -25,7 +25,8 @@ void large_guard_begin(struct span *span);
  * is, and nobody's; so do its few bytes of address space. */
 void large_guard_end(struct span *span);
 
-/* A kept span for a block of so many slices and such an alignment, or NULL. */
+/* A kept span for a block of so many slices and such an alignment, or any; or NULL. */
+#define LARGE_GUARD_ANY SIZE_MAX
 struct span *large_guard_find(size_t slices, size_t alignment);
 
 /* Keeps the dirty span of a block that has ended; returns the one that is to be freed instead:
@@ -36,6 +37,8 @@ struct span *large_guard_keep(struct span *span);
 bool large_guard_is_excessive(void);
 
 /* One that is kept no longer, or NULL. */
-struct span *large_guard_evict(void);
+PRIM_INLINE struct span *large_guard_evict(void) {
+    return large_guard_find(LARGE_GUARD_ANY, 0);
+}
 
 #endif

@@ -360,14 +360,19 @@ size_t purge_all(size_t keep_bytes) {
 }
 
 /* The largest spans tell, by a few pages of each, which the system is asked for outside the lock;
- * what is apart was bare when it was freed. */
+ * what is apart is of a sparse program. */
 PRIM_COLD size_t purge_bare_bytes(size_t enough) {
     enum { SPANS = 16 };
     uintptr_t addresses[SPANS];
     size_t sizes[SPANS];
     unsigned count = 0;
+    size_t bare = 0;
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    size_t bare = page_heap.quick.slice_count * SLICE_SIZE;
+    if (load_relaxed(&sparse_is_on)) {
+        bare = page_heap.quick.slice_count * SLICE_SIZE;
+    } else {
+        page_heap_settle();
+    }
     const struct span *span = extent_set_largest(&page_heap.dirty);
     for (; span && count < SPANS; count++) {
         addresses[count] = span->address;

@@ -31,13 +31,17 @@ unsigned sparse_samples(uintptr_t address, size_t size) {
     return resident;
 }
 
-bool sparse_is_bare(const struct span *span) {
+static bool is_middle_bare(const struct span *span) {
     return !options.hardened && !has_page(span->address + span_size(span) / 2);
+}
+
+bool sparse_is_bare(const struct span *span) {
+    return is_middle_bare(span) && sparse_samples(span->address, span_size(span)) <= 1;
 }
 
 PRIM_COLD void sparse_look(const struct span *span) {
     store_relaxed(&sparse_look_is_due, false);
-    bool is_bare = sparse_is_bare(span);
+    bool is_bare = is_middle_bare(span);
     uint16_t now = (uint16_t)(load_relaxed(&looks) << 1 | is_bare);
     unsigned unsure = load_relaxed(&sparse_unsure);
     bool was_on = load_relaxed(&sparse_is_on);

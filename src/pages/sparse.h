@@ -6,7 +6,7 @@
  * none, the page heap keeps as much apart as is in use (page_heap.c), blocks of up to 1 MiB are of
  * size classes, and threads keep more of them (bin.c): one that is cached costs the pages of its
  * ends. Blocks that are filled would take up to twice their memory so. Above 1 MiB, where a look is
- * little, each span is kept apart whose own middle is bare, whatever most of them are.
+ * little, each span is kept apart that is bare itself, whatever most of them are.
  *
  * Who searches is looked at more often than who finds the spans apart, but seldom once sixteen
  * looks in a row met a page: a look is a system call. */
@@ -34,8 +34,8 @@ extern PRIM_HIDDEN _Atomic unsigned sparse_unsure;
 /* Looks at a BUSY span that is about to be freed. */
 void sparse_look(const struct span *span);
 
-/* Whether such a span's middle page is not there; false where nobody can tell, and in hardened
- * mode, whose spans end with a guard. */
+/* Whether such a span has hardly any pages, by its middle one first; false where nobody can tell,
+ * and in hardened mode, whose spans end with a guard. */
 bool sparse_is_bare(const struct span *span);
 
 /* How many of a range's samples, a page in each part, have pages; all where nobody can tell. */

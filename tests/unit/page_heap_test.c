@@ -412,6 +412,9 @@ static void test_large_bare_are_apart(void **state) {
         page_heap_free(bare[i], SPAN_DIRTY);
     }
     page_heap_free(full, SPAN_DIRTY);
+    struct span *half = page_heap_allocate(700, 0);
+    fill(half, span_size(half) / 2);
+    page_heap_free(half, SPAN_DIRTY);
     assert_false(load_relaxed(&sparse_is_on));
     assert_int_equal(page_heap.quick.span_count, BARE);
     struct span *other = page_heap_allocate(LARGE + 2, 0); /* from clean memory */
@@ -469,6 +472,7 @@ static void test_threads(void **state) {
 }
 
 int main(void) {
+    unit_touch_single_pages();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_walk),   cmocka_unit_test(test_coalescing),
         cmocka_unit_test(test_states),        cmocka_unit_test(test_no_memory),

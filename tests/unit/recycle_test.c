@@ -218,6 +218,7 @@ static void test_threads(void **state) {
 }
 
 int main(void) {
+    unit_touch_single_pages();
     options.purge = 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_come_from_dirty_spans),
