@@ -61,8 +61,8 @@ static size_t move(const struct span *donor, uintptr_t to) {
 size_t recycle_into(struct span *span, size_t first_slice) {
     size_t total = 0; /* bytes moved */
     size_t left = bits_min(span->slice_count - first_slice, RECEIVED_MAX);
-    if (left < RECEIVED_MIN || !options.moves) {
-        return 0;
+    if (left < RECEIVED_MIN || !options.moves || memory_page_size() > SLICE_SIZE) {
+        return 0; /* part of a page may be somebody's */
     }
     lock_acquire(&recycle_lock, LOCK_RECYCLE);
     for (unsigned i = 0; i < DONORS_MAX && left >= DONOR_MIN; i++) {

@@ -134,6 +134,12 @@ static void test_what_does_not_move_goes(void **state) {
     assert_int_equal(dirty_slices(), dirty);
     assert_int_equal(unit_resident((void *)start, half), half);
     recycle_into(span, MANY / 4);
+    if (!mapping_may_move()) { /* of larger pages a part may be somebody's */
+        assert_int_equal(dirty_slices(), dirty);
+        options.purge = 0;
+        page_heap_free(span, SPAN_DIRTY);
+        skip();
+    }
     assert_int_equal(dirty - dirty_slices(), MANY / 4); /* the high end: the low one is reused */
     recycle_into(span, 0);
     options.purge = 0;
