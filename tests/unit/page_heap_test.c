@@ -473,6 +473,7 @@ static void test_threads(void **state) {
 
 int main(void) {
     unit_touch_single_pages();
+    options.thp = THP_NEVER; /* an emulator refuses the former */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_walk),   cmocka_unit_test(test_coalescing),
         cmocka_unit_test(test_states),        cmocka_unit_test(test_no_memory),

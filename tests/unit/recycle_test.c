@@ -225,6 +225,7 @@ static void test_threads(void **state) {
 
 int main(void) {
     unit_touch_single_pages();
+    options.thp = THP_NEVER; /* an emulator refuses the former */
     options.purge = 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_come_from_dirty_spans),
