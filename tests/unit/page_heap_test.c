@@ -406,6 +406,9 @@ static void test_large_bare_are_apart(void **state) {
     for (size_t i = 0; i < BARE; i++) {
         bare[i] = page_heap_allocate(sizes[i], 0);
         addresses[i] = bare[i]->address;
+        memory_purge((void *)addresses[i], span_size(bare[i])); /* it may have been a dirty one */
+    }
+    for (size_t i = 0; i < BARE; i++) {
         fill(bare[i], span_size(bare[i]) / 4);
     }
     for (size_t i = 0; i < BARE; i++) {
