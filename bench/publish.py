@@ -4,8 +4,8 @@
     bench/publish.py NAME [--from build/bench-results]
 
 Copies raw.json and curves.json to bench/results/NAME, draws the report there, and writes the
-section of README.md between its marks anew: the picture, the means, and plainly where primalloc is
-not first.
+section of README.md between its marks anew: the picture, the means, and plainly where
+primalloc is not first.
 """
 
 import argparse
@@ -38,14 +38,14 @@ def means_table(analysis):
 
 
 def not_first_text(analysis, metric, what, ours):
-    """How many rows somebody else wins, and the farthest of them."""
+    """How many rows somebody else wins, and those where we are farthest behind."""
     rows = [(row, one.ratios[ours].value, one.best)
             for row, one in analysis.not_first(metric)]
     if not rows:
-        return f"In {what} it is first on every row."
-    named = ", ".join(f"`{row}` {ratio:.2f} of {best}" for row, ratio, best in rows[:NAMED])
-    most = "; the farthest: " if len(rows) > NAMED else ": "
-    return f"In {what} on {len(rows)} of {len(analysis.rows)} rows{most}{named}."
+        return f"Nobody takes less {what} on any row."
+    named = ", ".join(f"`{row}` {ratio:.2f} ({best})" for row, ratio, best in rows[:NAMED])
+    return (f"On {len(rows)} of {len(analysis.rows)} rows another allocator takes less {what}. "
+            f"Where primalloc is farthest behind, it takes so many times as much: {named}.")
 
 
 def results_section(analysis, folder):
@@ -54,9 +54,10 @@ def results_section(analysis, folder):
     raw = analysis.raw
     return "\n".join([
         f"![Time against memory, primalloc and its peers]({place}/corner.svg)", "",
-        f"Geometric means over {len(analysis.rows)} rows, from small loops to real programs, of "
-        f"the ratio to each row's best peer, in {raw['passes']} interleaved passes on "
-        f"{raw['machine']['cores']} cores; 1.00 would be the best of all on every row:", "",
+        f"Each figure is an allocator's time, or peak memory, divided by that of primalloc's best "
+        f"peer on the same row: geometric means over {len(analysis.rows)} rows, from small loops "
+        f"to real programs, in {raw['passes']} interleaved passes on {raw['machine']['cores']} "
+        f"cores. Less is better; below 1.00 beats even the best peer.", "",
         *means_table(analysis), "",
         "**Where primalloc is not first.** " + not_first_text(analysis, "time", "time", OURS)
         + " " + not_first_text(analysis, "rss", "peak memory", OURS), "",
