@@ -157,6 +157,9 @@ static void free_chunk(struct arena_chunk *chunk) {
     }
     if (span->bucket == ARENA_LENT) {
         span_withdraw(span);
+        for (uintptr_t at = span->address; at < span_end(span); at += SLICE_SIZE) {
+            span_of_heap_slice(at)->head_offset = 0; /* the heap may grow into a part of it */
+        }
         span_set_state(span, SPAN_NONE);
     } else {
         free_span(span);

@@ -256,7 +256,11 @@ static void test_lent_memory(void **state) {
         assert_true(total > size / 2);
         check_arena(arena);
         arena_destroy(arena);
-        assert_int_equal(span_class_of(memory + SLICE_SIZE), 0);
+        for (size_t at = SLICE_SIZE; at < size - SLICE_SIZE; at += SLICE_SIZE) {
+            assert_int_equal(span_class_of(memory + at), 0);
+            assert_int_equal(
+                span_of_slice(bits_round_down((uintptr_t)memory + at, SLICE_SIZE))->head_offset, 0);
+        }
     }
     assert_true(slices_settled() <= slices + 1);
     assert_null(arena_create_lent(memory, 100));
