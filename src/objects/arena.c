@@ -391,8 +391,8 @@ static bool resize_large(const struct arena_found *found, size_t size) {
     size_t wanted = bits_round_up(size, SLICE_SIZE);
     size_t growth = wanted > before ? wanted - before : 0;
     lock_acquire(&arena->lock, LOCK_ARENA);
-    bool is_allowed = may_have(arena, growth);
-    arena->counts.live_bytes += is_allowed ? growth : 0; /* others may not have it meanwhile */
+    bool is_allowed = growth == 0 || may_have(arena, growth); /* a lower limit may stand now */
+    arena->counts.live_bytes += is_allowed ? growth : 0;      /* others may not have it meanwhile */
     lock_release(&arena->lock, LOCK_ARENA);
     if (!is_allowed) {
         return false;

@@ -167,6 +167,10 @@ static void test_counts_and_limit(void **state) {
     assert_int_equal(counts.limit, 1 << 20);
     assert_true(counts.area_bytes >= bytes);
     prim_heap_set_limit(heap, 0);
+    block = prim_heap_malloc(heap, 900000);
+    prim_heap_set_limit(heap, 1000); /* a block may still become smaller */
+    assert_true(malloc_usable_size(prim_heap_realloc(heap, block, 300000)) < 900000);
+    prim_heap_set_limit(heap, 0);
     assert_int_equal(counts_of(heap).limit, 0);
     assert_non_null(prim_heap_malloc(heap, 5000));
     assert_non_null(prim_heap_malloc(heap, 5000000));
