@@ -12,8 +12,9 @@ enum { SLICES_A_WORD = 64, WORD_SIZE = SLICES_A_WORD * SLICE_SIZE };
 
 static _Atomic size_t cut_count; /* (atomic: counter) bits set in all chunks */
 static _Atomic bool has_hidden;  /* (atomic: hint) something was hidden once */
-/* (atomic: set before anybody has the block) The kernel marked a page as forbidden once. */
-static _Atomic bool has_marks;
+/* (atomic: set before anybody has the block) The kernel marked a page as forbidden once, or made a
+ * mapping of its own of one. Cuts don't tell: an advice given beside it clears them. */
+static _Atomic bool has_marks, has_forbidden;
 
 /* The bits of the slices from start to end that are in the word of start; end is greater. */
 static uint64_t mask_of(uintptr_t start, uintptr_t end) {
@@ -101,9 +102,18 @@ bool mapping_moves_well(uintptr_t from, size_t size) {
     return false;
 }
 
+static bool has_pool_pages(uintptr_t start, uintptr_t end) {
+    for (uintptr_t at = bits_round_down(start, HUGE_SIZE); at < end; at += HUGE_SIZE) {
+        if (span_has_mark(at, MARK_POOL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 size_t mapping_move(uintptr_t from, uintptr_t to, size_t size) {
     size_t moved = 0;
-    if (memory_is_pinned((void *)from)) {
+    if (memory_is_pinned((void *)from) || has_pool_pages(to, to + size)) {
         return 0;
     }
     huge_forget(from, from + size);
@@ -122,15 +132,6 @@ size_t mapping_move(uintptr_t from, uintptr_t to, size_t size) {
     return moved;
 }
 
-static bool has_pool_pages(uintptr_t start, uintptr_t end) {
-    for (uintptr_t at = bits_round_down(start, HUGE_SIZE); at < end; at += HUGE_SIZE) {
-        if (span_has_mark(at, MARK_POOL)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Kernels before 6.13 cut mappings for it. */
 PRIM_COLD bool mapping_forbid(uintptr_t address) {
     if (memory_page_size() > SLICE_SIZE || has_pool_pages(address, address + SLICE_SIZE)) {
@@ -142,6 +143,7 @@ PRIM_COLD bool mapping_forbid(uintptr_t address) {
     }
     bool is_cut = mapping_may_cut() && memory_forbid((void *)address, memory_page_size());
     if (is_cut) {
+        store_relaxed(&has_forbidden, true);
         note_cut(address, address + SLICE_SIZE);
     }
     return is_cut;
@@ -151,7 +153,7 @@ PRIM_COLD bool mapping_allow(uintptr_t address) {
     if (!memory_unguard((void *)address, memory_page_size()) && load_relaxed(&has_marks)) {
         return false; /* a filter forbids it by now */
     }
-    if (next_cut(address, address + SLICE_SIZE) != address) {
+    if (!load_relaxed(&has_forbidden)) {
         return true;
     }
     if (!memory_commit((void *)address, memory_page_size())) {

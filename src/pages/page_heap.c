@@ -13,6 +13,7 @@
 #include "pages/mapping.h"
 #include "pages/metadata.h"
 #include "pages/purge.h"
+#include "pages/recycle.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
 
@@ -350,12 +351,14 @@ static struct span *allocate(struct request *request) {
     return span;
 }
 
-/* What fails may succeed once dirty spans have become clean and have joined their neighbours. */
+/* What fails may succeed once spans that are just moved are free again, and dirty ones have become
+ * clean and have joined their neighbours. */
 struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsigned object_class) {
     struct request request = {
         slice_count, bits_max(alignment, SLICE_SIZE), object_class, false, 0, 0};
     struct span *span = allocate(&request);
     if (PRIM_UNLIKELY(!span)) {
+        recycle_wait();
         purge_all(0);
         request.is_refused = true;
         span = allocate(&request);

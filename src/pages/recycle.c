@@ -83,6 +83,11 @@ size_t recycle_into(struct span *span, size_t first_slice) {
     return total / SLICE_SIZE;
 }
 
+void recycle_wait(void) {
+    lock_acquire(&recycle_lock, LOCK_RECYCLE);
+    lock_release(&recycle_lock, LOCK_RECYCLE);
+}
+
 void recycle_fork_prepare(void) {
     lock_acquire_unranked(&recycle_lock);
 }

@@ -16,6 +16,9 @@
  * span is no longer zero. */
 size_t recycle_into(struct span *span, size_t first_slice);
 
+/* Until what is moved, or given back for it, is free again: it counts as in use meanwhile. */
+void recycle_wait(void);
+
 void recycle_fork_prepare(void);
 void recycle_fork_parent(void);
 void recycle_fork_child(void);
