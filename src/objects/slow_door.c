@@ -137,14 +137,14 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
                                                bool *is_zero) {
     struct thread_cache *cache = thread_cache_own();
     void *block = NULL;
-    if (sampler_was_started() && !(cache && thread_sampler_passes(cache, object_class))) {
-        block = thread_sampler_allocate(cache, object_class, size, alignment);
-    }
-    while (PRIM_LIKELY(!block)) {
-        block = allocate_unsampled(cache, object_class, alignment, is_zero);
-        if (PRIM_UNLIKELY(!block) && !make_room(size)) {
-            return NULL;
+    do { /* make_room may run the program's function, which allocates: what is left has changed */
+        if (sampler_was_started() && !(cache && thread_sampler_passes(cache, object_class))) {
+            block = thread_sampler_allocate(cache, object_class, size, alignment);
         }
+        block = block ? block : allocate_unsampled(cache, object_class, alignment, is_zero);
+    } while (PRIM_UNLIKELY(!block) && make_room(size));
+    if (PRIM_UNLIKELY(!block)) {
+        return NULL;
     }
     if (PRIM_UNLIKELY(options_see_every_call())) {
         see_allocation(block, size, is_zero ? 0 : usable_size(block));

@@ -202,6 +202,48 @@ static void test_forced_frees_small_blocks(void **state) {
     }
     assert_int_equal(prim_option_set_text("hard_limit", "0"), 0);
 }
+
+/* What the function allocates meanwhile is sampled, as the block is for which it makes room. */
+static bool free_one_and_allocate(bool force, uint64_t heartbeat, void *context) {
+    struct lazy *lazy = context;
+    void *part = force ? atomic_load(&lazy->parts) : NULL;
+    (void)heartbeat;
+    if (part) {
+        atomic_store(&lazy->parts, *(void **)part);
+        free(part);
+        for (size_t i = 0; i <= lazy->freed % 7; i++) {
+            free(opaque(malloc(64)));
+        }
+        lazy->freed++;
+    }
+    return part;
+}
+
+static void test_forced_while_it_is_profiled(void **state) {
+    (void)state;
+    static struct lazy lazy;
+    enum { PARTS_KEPT = 40, PART_SIZE = 1 << 20 };
+    assert_int_equal(prim_option_set_text("hard_limit", "64M"), 0);
+    for (int i = 0; i < PARTS_KEPT; i++) {
+        void *part = malloc(PART_SIZE);
+        put(&lazy, part, part);
+    }
+    prim_deferred_free_set(free_one_and_allocate, &lazy);
+    assert_int_equal(prim_profile_start(",rate=100"), 0);
+    void *blocks = NULL;
+    for (void *block; (block = malloc(64)); blocks = block) {
+        *(void **)block = blocks;
+    }
+    prim_profile_stop();
+    prim_deferred_free_set(NULL, NULL);
+    assert_int_equal(lazy.freed, PARTS_KEPT);
+    while (blocks) {
+        void *next = *(void **)blocks;
+        free(blocks);
+        blocks = next;
+    }
+    assert_int_equal(prim_option_set_text("hard_limit", "0"), 0);
+}
 #endif
 
 int main(void) {
@@ -213,6 +255,7 @@ int main(void) {
 #ifndef PRIM_TEST_TSAN
         cmocka_unit_test(test_forced_when_memory_runs_out),
         cmocka_unit_test(test_forced_frees_small_blocks),
+        cmocka_unit_test(test_forced_while_it_is_profiled),
 #endif
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
