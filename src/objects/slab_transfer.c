@@ -164,6 +164,14 @@ void slab_transfer_end(void) {
     slab_set_for_each(end_lists, NULL);
 }
 
+/* The first set of the next shard that exists: they are made by who refills on a processor. */
+static unsigned first_set_behind(unsigned index) {
+    do {
+        index = (index + 1) % SHARD_MAX;
+    } while (index && !load_relaxed(&slab_shards[index]));
+    return index * CLASS_COUNT;
+}
+
 /* Several threads at once visit the same sets, or one more than they should: no harm is done. */
 void slab_tick(void) {
     static _Atomic unsigned cursor; /* (atomic: hint) the set to be visited next */
@@ -174,7 +182,7 @@ void slab_tick(void) {
         struct shard *shard = load_acquire(&slab_shards[index]); /* order pair: shard table */
         unsigned object_class = at % CLASS_COUNT + 1;
         if (!shard) {
-            at = 0;
+            at = first_set_behind(index);
         } else if (load_relaxed(&shard->rests[object_class].listed_count)) {
             is_due = visit(shard, object_class, false);
             at += !is_due;

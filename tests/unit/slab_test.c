@@ -313,6 +313,22 @@ static void test_idle_lists_go_back(void **state) {
     check_nothing_left();
 }
 
+/* Shards are made where somebody refills, so there may be some behind one that is not there. */
+static void test_lists_behind_a_gap_go_back(void **state) {
+    (void)state;
+    enum { FAR = 6, WANTED = 8 };
+    unsigned object_class = size_class_of(64);
+    slab_initialise(FAR + 2);
+    void *list = acquire(FAR, object_class, WANTED);
+    assert_int_equal(slab_keep(FAR, object_class, list, length(list)), SLAB_KEPT);
+    for (unsigned tick = 0; tick < 8 * CLASS_COUNT && totals().listed_blocks; tick++) {
+        slab_tick();
+    }
+    assert_int_equal(totals().listed_blocks, 0);
+    slab_initialise(1);
+    check_nothing_left();
+}
+
 /* A list that is little beside what the class has in use would hardly empty a slab: it stays until
  * that is no longer so. */
 static void test_little_stays_listed(void **state) {
@@ -457,6 +473,7 @@ int main(void) {
         cmocka_unit_test(test_returnable_bytes),
         cmocka_unit_test(test_given_lists),
         cmocka_unit_test(test_idle_lists_go_back),
+        cmocka_unit_test(test_lists_behind_a_gap_go_back),
         cmocka_unit_test(test_little_stays_listed),
         cmocka_unit_test(test_some_of_a_list_is_released),
         cmocka_unit_test(test_shards_keep_apart),
