@@ -268,3 +268,9 @@ size_t slab_returnable_bytes(void) {
     unsigned set = 0;
     return slab_returnable_some(&set, SHARD_MAX * CLASS_COUNT);
 }
+
+/* Who was in a purge in the parent is not here to end it. */
+void slab_purge_fork_child(void) {
+    store_relaxed(&purges_of_all, 0);
+    lock_reset(&slab_purge_lock);
+}

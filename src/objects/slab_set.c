@@ -105,6 +105,6 @@ void slab_fork_parent(void) {
 
 void slab_fork_child(void) {
     slab_set_for_each(reset_set, NULL);
-    lock_reset(&slab_purge_lock);
+    slab_purge_fork_child();
     lock_reset(&slab_shards_lock);
 }

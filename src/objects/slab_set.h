@@ -70,6 +70,7 @@ extern PRIM_HIDDEN _Atomic(struct shard *) slab_shards[SHARD_MAX]; /* (atomic: s
 /* (lock: SHARDS) held while a shard is made, (lock: SLAB_PURGE) while pages of a slab go. */
 extern PRIM_HIDDEN struct lock slab_shards_lock;
 extern PRIM_HIDDEN struct lock slab_purge_lock;
+void slab_purge_fork_child(void);
 
 /* Slabs of one block need no lists, no counts and no lock: they come from the page heap and go
  * back to it with their block. */

@@ -1,9 +1,13 @@
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
 #include "objects/size_class.h"
 #include "objects/slab.h"
+#include "objects/slab_set.h"
 #include "os/memory.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -375,6 +379,41 @@ static void test_fork(void **state) {
     check_nothing_left();
 }
 
+static void *purge_all_slabs(void *unused) {
+    (void)unused;
+    slab_purge(true);
+    return NULL;
+}
+
+/* A purge that another thread is in when the process forks goes on in the parent only. */
+static void test_fork_within_a_purge(void **state) {
+    (void)state;
+    need_small_pages();
+    if (is_tsan() || is_emulated()) {
+        skip(); /* neither knows a fork past libc's */
+    }
+    pthread_t other;
+    struct random random = {1};
+    hold_slabs(size_class_of(2048), 100);
+    drop_most(&holder, &random, 10);
+    lock_acquire_unranked(&slab_purge_lock);
+    assert_int_equal(pthread_create(&other, NULL, purge_all_slabs, NULL), 0);
+    usleep(100000); /* so that it waits for the lock; else this tells nothing, and passes */
+    int status = -1;
+    pid_t child = (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+    if (child == 0) {
+        slab_fork_child();
+        CHECK(slab_purge(false) == 0, "pages went that were touched a moment ago");
+        _exit(0);
+    }
+    lock_release_unranked(&slab_purge_lock);
+    pthread_join(other, NULL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    drop_all(&holder);
+    check_nothing_left();
+}
+
 int main(void) {
     unit_touch_single_pages();
     options.thp = THP_NEVER; /* where it is refused: a huge page is resident as a whole */
@@ -388,6 +427,7 @@ int main(void) {
         cmocka_unit_test(test_shards_steal),
         cmocka_unit_test(test_random_walk),
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_fork_within_a_purge),
     };
     return cmocka_run_group_tests_name("slab_purge", tests, NULL, NULL);
 }
