@@ -86,6 +86,10 @@ void heap_profile_begin(struct heap_profile *profile, struct live_block *block) 
     double objects = block->weight;
     double bytes = block->weight * (double)block->size;
     block->born = machine_ticks();
+    struct live_block unseen; /* freed by a thread that did not know yet that it is watched */
+    if (live_table_take(&profile->blocks, block->address, &unseen)) {
+        heap_profile_end(profile, &unseen);
+    }
     if (!live_table_put(&profile->blocks, block)) {
         profile->lost++;
         return;

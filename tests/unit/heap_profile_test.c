@@ -157,6 +157,20 @@ static void what_the_heap_never_held_is_no_peak(void **state) {
     assert_sum(heap_profile_peak_of(&profile, sites[1]), (struct site_sum){0, 0});
 }
 
+/* Threads notice late that somebody profiles: what they free before that nobody sees. */
+static void what_takes_its_place_ends_a_block(void **state) {
+    (void)state;
+    begin();
+    struct live_block gone = {.address = 48, .site = sites[0], .size = 3000, .weight = 1};
+    struct live_block next = {.address = 48, .site = sites[1], .size = 40, .weight = 1};
+    heap_profile_begin(&profile, &gone);
+    heap_profile_begin(&profile, &next);
+    assert_sum(sites[0]->live, (struct site_sum){0, 0});
+    assert_sum(sites[1]->live, (struct site_sum){1, 40});
+    assert_true(profile.live.bytes == 40);
+    assert_int_equal(sites[0]->live_samples, 0);
+}
+
 static void sites_are_found_again(void **state) {
     (void)state;
     unsigned before = 0, after = 0;
@@ -209,6 +223,7 @@ int main(void) {
         cmocka_unit_test(growth_is_counted_from_a_mark),
         cmocka_unit_test(history_gets_coarser),
         cmocka_unit_test(what_the_heap_never_held_is_no_peak),
+        cmocka_unit_test(what_takes_its_place_ends_a_block),
         cmocka_unit_test(sites_are_found_again),
         cmocka_unit_test(blocks_are_found_while_others_go),
     };
