@@ -24,9 +24,9 @@ PRIM_COLD struct sampling_group *sampling_budget_group(struct sampling_budget *b
     return &budget->groups[sampling_budget_index(size)];
 }
 
-/* What so many ticks earn. */
-static double earned_in(const struct sampling_budget *budget, uint64_t ticks) {
-    return (double)ticks * budget->share;
+/* Another thread may have read the clock later and been here before. */
+static uint64_t ticks_between(uint64_t then, uint64_t now) {
+    return now > then ? now - then : 0;
 }
 
 /* Half a millisecond, a few hundred samples. A sample that costs more than that does not pay the
@@ -35,19 +35,20 @@ static uint64_t burst(void) {
     return machine_ticks_a_ms() / 2;
 }
 
-static void earn(struct sampling_budget *budget, uint64_t now) {
-    double credit = budget->credit + earned_in(budget, now - budget->credited_at);
+static void earn(struct sampling_budget *budget, double share, uint64_t now) {
+    uint64_t ticks = ticks_between(budget->credited_at, now);
+    double credit = budget->credit + (double)ticks * share;
     double most = (double)burst();
     budget->credit = credit < most ? credit : most;
-    budget->credited_at = now;
+    budget->credited_at += ticks;
 }
 
 PRIM_COLD unsigned sampling_budget_stretch(struct sampling_budget *budget,
                                            struct sampling_group *group, uint64_t now) {
     unsigned stretch = load_relaxed(&group->stretch);
-    uint64_t unseen = now - load_relaxed(&group->seen_at);
+    uint64_t unseen = ticks_between(load_relaxed(&group->seen_at), now);
     if (stretch && unseen > load_relaxed(&group->wait) && take(budget)) {
-        earn(budget, now);
+        earn(budget, load_relaxed(&budget->share), now);
         stretch = load_relaxed(&group->stretch);
         for (; stretch && unseen > load_relaxed(&group->wait) && budget->credit >= 0; stretch--) {
             unseen /= 2;
@@ -64,12 +65,13 @@ PRIM_COLD void sampling_budget_pay(struct sampling_budget *budget, struct sampli
     if (!take(budget)) {
         return;
     }
+    double share = load_relaxed(&budget->share);
     double price = END_FACTOR * (double)bits_min(cost, burst());
-    earn(budget, now);
+    earn(budget, share, now);
     budget->credit -= price;
     double debt = -budget->credit;
     double most = debt > price ? debt : price;
-    double earned = earned_in(budget, now - load_relaxed(&group->seen_at));
+    double earned = share * (double)ticks_between(load_relaxed(&group->seen_at), now);
     unsigned stretch = load_relaxed(&group->stretch);
     if (earned < debt) {
         stretch += stretch < SAMPLING_STRETCH_MAX;
@@ -78,18 +80,19 @@ PRIM_COLD void sampling_budget_pay(struct sampling_budget *budget, struct sampli
     }
     store_relaxed(&group->stretch, stretch);
     store_relaxed(&group->seen_at, now);
-    store_relaxed(&group->wait, (uint64_t)(UNSEEN_FACTOR * most / budget->share));
+    store_relaxed(&group->wait, (uint64_t)(UNSEEN_FACTOR * most / share));
     sampling_budget_give(budget);
 }
 
 PRIM_COLD void sampling_budget_reset(struct sampling_budget *budget, double share) {
-    if (!take(budget)) {
-        return;
-    }
-    budget->share = share;
-    budget->credit = (double)burst();
+    store_relaxed(&budget->share, share);
     for (unsigned i = 0; i < SAMPLING_GROUPS; i++) {
         store_relaxed(&budget->groups[i].stretch, 0);
+        store_relaxed(&budget->groups[i].seen_at, 0);
     }
-    sampling_budget_give(budget);
+    if (take(budget)) { /* else somebody is just paying, and has what is left of the burst */
+        budget->credit = (double)burst();
+        budget->credited_at = 0;
+        sampling_budget_give(budget);
+    }
 }

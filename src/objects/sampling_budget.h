@@ -32,7 +32,7 @@ struct sampling_group {
 
 struct sampling_budget {
     _Atomic uint32_t is_taken; /* (atomic: budget) */
-    double share;              /* (owner) of the time */
+    _Atomic double share;      /* (atomic: hint) of the time */
     double credit;             /* (owner) ticks that may be spent; below 0: owed */
     uint64_t credited_at;      /* (owner) ticks; before the first time there is the whole burst */
     struct sampling_group groups[SAMPLING_GROUPS];

@@ -121,6 +121,33 @@ static void nobody_waits(void **unused) {
     assert_true(budget.credit < before);
 }
 
+/* A profile that begins while somebody pays has its own share all the same. */
+static void a_reset_waits_for_nobody(void **unused) {
+    (void)unused;
+    sampling_budget_reset(&budget, 0);
+    struct sampling_group *group = sampling_budget_group(&budget, 64);
+    store_relaxed(&group->stretch, 7);
+    store_relaxed(&budget.is_taken, true);
+    sampling_budget_reset(&budget, SHARE);
+    sampling_budget_give(&budget);
+    assert_true(load_relaxed(&budget.share) == SHARE);
+    assert_int_equal(load_relaxed(&group->stretch), 0);
+}
+
+/* Who read the clock before another and comes behind it earns nothing, and gives nothing back. */
+static void no_time_passes_twice(void **unused) {
+    (void)unused;
+    sampling_budget_reset(&budget, SHARE);
+    struct sampling_group *group = sampling_budget_group(&budget, 64);
+    sampling_budget_pay(&budget, group, 1000000, 1000);
+    double before = budget.credit;
+    sampling_budget_pay(&budget, group, 900000, 1000);
+    assert_true(budget.credit < before);
+    assert_int_equal(budget.credited_at, 1000000);
+    store_relaxed(&group->stretch, 3);
+    assert_int_equal(sampling_budget_stretch(&budget, group, 800000), 3);
+}
+
 static void groups(void **unused) {
     (void)unused;
     assert_int_equal(sampling_budget_index(0), CLASS_OF_8);
@@ -139,6 +166,8 @@ int main(void) {
         cmocka_unit_test(what_was_stretched_recovers),
         cmocka_unit_test(an_outlier_is_not_paid_for),
         cmocka_unit_test(nobody_waits),
+        cmocka_unit_test(a_reset_waits_for_nobody),
+        cmocka_unit_test(no_time_passes_twice),
         cmocka_unit_test(groups),
     };
     return cmocka_run_group_tests_name("sampling budget", tests, NULL, NULL);
