@@ -12,7 +12,7 @@
 enum { RESERVE_SIZE = 1 << 20, HEADER_SIZE = 16 };
 
 static _Atomic uintptr_t reserve_start; /* (atomic: reserve) 0 until first needed */
-static _Atomic uint64_t use; /* (atomic: hint) how many blocks << 32 | bytes to the end */
+static _Atomic uint64_t use; /* (atomic: handed on) how many blocks << 32 | bytes to the end */
 _Atomic(void *) reserve_deferred;
 
 static uintptr_t map_once(void) {
@@ -40,7 +40,7 @@ PRIM_COLD void *reserve_allocate(size_t size, size_t alignment) {
             break;
         }
         uint64_t after = (((before >> 32) + 1) << 32) | end;
-        if (compare_exchange_relaxed(&use, &before, after)) {
+        if (compare_exchange_acquire(&use, &before, after)) { /* order pair: handed on */
             ((size_t *)block)[-1] = usable;
             return (void *)block;
         }
@@ -78,7 +78,8 @@ PRIM_COLD bool reserve_release(void *block) {
             after += place - HEADER_SIZE - (uint32_t)before;
         }
         after = after >> 32 ? after : 0;
-    } while (!compare_exchange_relaxed(&use, &before, after));
+        /* order pair: handed on */
+    } while (!compare_exchange_release(&use, &before, after));
     return true;
 }
 

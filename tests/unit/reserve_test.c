@@ -86,11 +86,26 @@ static void test_frees_wait(void **state) {
     assert_int_equal(large_count(), before);
 }
 
+static void allocate_and_release(unsigned number) {
+    for (int i = 0; i < 20000; i++) {
+        unsigned char *block = reserve_allocate(64, 0);
+        CHECK(block != NULL, "no room for two blocks");
+        memset(block, (int)number, 64);
+        CHECK(block[63] == number, "somebody else wrote to a block of ours");
+        reserve_release(block);
+    }
+}
+
+/* What one thread gives back another writes to next: ThreadSanitizer knows that it may. */
+static void test_handed_on(void **state) {
+    (void)state;
+    unit_run_threads(2, allocate_and_release);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_lie_apart),
-        cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_outlive_the_handler),
+        cmocka_unit_test(test_handed_on),  cmocka_unit_test(test_blocks_lie_apart),
+        cmocka_unit_test(test_bounded),    cmocka_unit_test(test_outlive_the_handler),
         cmocka_unit_test(test_frees_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
