@@ -122,8 +122,8 @@ PRIM_NOINLINE void *move_to(void *target, void *block, size_t old_size, size_t s
     memmove(target, block, bits_min(old_size, size));
     if (size > old_size && old_size > EIGHTHS_SIZE_MAX) {
         release_past_bins(block);
-    } else {
-        release(block);
+    } else if (PRIM_UNLIKELY(!release_to_cache(block))) {
+        release_moved(block);
     }
     return target;
 }

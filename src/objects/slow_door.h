@@ -27,7 +27,9 @@ void *allocate_aligned(size_t size, size_t alignment);
 void release_slow(void *block);
 void release_slower(void *block, const void *caller);
 
-/* A block of ours, which the thread does not keep for itself. */
+/* What realloc has moved a block of ours from: where no bin takes it at once, and where the thread
+ * shall not keep it for itself. */
+void release_moved(void *block);
 void release_past_bins(void *block);
 
 /* Memory is out for so many bytes: gives up what the thread only keeps; true if another try may

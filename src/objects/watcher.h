@@ -59,6 +59,11 @@ struct request {
 /* What checks keep of freed blocks, and put around others, does not concern a search for leaks. */
 enum watcher_rank { RANK_HOOKS, RANK_PROFILE, RANK_CHECKS, RANK_COUNT };
 
+enum {
+    WIPED_MOST = 1 << 20
+}; /* bytes of a freed block, so that a search for leaks meets no old
+                                  pointers in it */
+
 struct watcher {
     /* NULL with errno ENOMEM when memory is out. */
     void *(*allocate)(const struct watcher *self, const struct request *request);

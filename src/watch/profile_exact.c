@@ -19,7 +19,7 @@
 #include "watch/live_table.h"
 #include "watch/profile.h"
 
-enum { SCOPES_MAX = 64, WIPED_MOST = 1 << 20 };
+enum { SCOPES_MAX = 64 };
 
 /* A thread whose new blocks are to be ignored. */
 struct scope {

@@ -109,6 +109,17 @@ static void only_in_freed(void) { /* the one pointer lies in a block that is fre
     free(list);
 }
 
+static void only_in_moved(void) { /* the one pointer lies in what realloc has moved from */
+    enum { WORDS = 25, PLACE = 3 };
+    void **words = malloc(WORDS * sizeof *words);
+    memset(words, 0, WORDS * sizeof *words);
+    words[PLACE] = make(NULL);
+    global = words;
+    words = realloc(words, 5000);
+    words[PLACE] = NULL;
+    inner = (char *)words;
+}
+
 /* Memory of one's own is nobody's root. Its ends may touch a thread's data, whose surroundings are
  * looked at. */
 static void lost_beside_unwritten(void) { /* where a list of free blocks led to the lost one */
@@ -243,6 +254,7 @@ static const struct {
     CASE(empty_lost),
     CASE(empty_kept),
     CASE(only_in_freed),
+    CASE(only_in_moved),
     CASE(lost_beside_unwritten),
     CASE(only_in_mapping),
     CASE(on_thread_stack),
