@@ -242,7 +242,7 @@ static void on_signal(int number) {
     (void)number;
     int saved_errno = errno;
     store_relaxed(&is_file_wanted, true);
-    if (lock_try_acquire_unranked(&profile_lock)) {
+    if (!thread_cache_is_inside() && lock_try_acquire_unranked(&profile_lock)) {
         lock_rank_entered(LOCK_PROFILE);
         thread_cache_nest();
         leave();

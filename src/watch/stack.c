@@ -296,6 +296,7 @@ static bool is_on_route(const struct route *route, uintptr_t origin) {
 static const struct route *find_route(uintptr_t origin) {
     unsigned count = load_acquire(&route_count); /* order pair: routes */
     unsigned index = load_relaxed(&route_last_used);
+    index = index < count ? index : 0; /* another thread's may be newer than the count */
     for (unsigned tries = 0; tries < count; tries++) {
         if (is_on_route(&routes[index], origin)) {
             store_relaxed(&route_last_used, index);
