@@ -62,7 +62,8 @@ static bool read_signal(const char *text, size_t length, int *number) {
     uint64_t value;
     if (read_number(text, length, false, &value)) {
         *number = (int)value;
-        return value <= SIGNALS_MAX && value != SIGKILL && value != SIGSTOP;
+        bool is_of_libc = value == 32 || value == 33;
+        return value <= SIGNALS_MAX && value != SIGKILL && value != SIGSTOP && !is_of_libc;
     }
     if (length > 3 && word_is(text, 3, "sig")) {
         text += 3;

@@ -73,6 +73,8 @@ static void what_is_wrong_is_named(void **state) {
                                         "a,signal=65",
                                         "a,signal=9",
                                         "a,signal=19",
+                                        "a,signal=32",
+                                        "a,signal=33",
                                         "a,rate=99999999999999T",
                                         "a,peak=2",
                                         "a,budget=",
