@@ -121,8 +121,9 @@ static PRIM_COLD void *nothrow_failed(const struct wanted *wanted) {
     new_handler *handler = current_handler(wanted->caller);
     nothrow_operator *library = NULL;
     if (handler) {
-        library = (nothrow_operator *)symbol_for(wanted->caller, RTLD_NEXT,
-                                                 "_ZnwmSt11align_val_tRKSt9nothrow_t");
+        const char *name = wanted->call == CALL_NEW_ARRAY ? "_ZnamSt11align_val_tRKSt9nothrow_t"
+                                                          : "_ZnwmSt11align_val_tRKSt9nothrow_t";
+        library = (nothrow_operator *)symbol_for(wanted->caller, RTLD_NEXT, name);
     }
     if (library) {
         return library(wanted->size, bits_max(wanted->alignment, 16), "");

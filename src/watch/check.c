@@ -212,6 +212,11 @@ static unsigned family_of(enum call call) {
     return families[call];
 }
 
+/* As much as every block of new has need not be stated. */
+static size_t stated_alignment(size_t alignment) {
+    return alignment > 16 ? alignment : 0;
+}
+
 static enum check_fault mismatch(const struct check_record *record, const struct request *request) {
     if (family_of((enum call)record->call) != family_of(request->call)) {
         return FAULT_WRONG_FUNCTION;
@@ -223,8 +228,9 @@ static enum check_fault mismatch(const struct check_record *record, const struct
         return FAULT_WRONG_SIZE;
     }
     bool is_stated = request->alignment || family_of(request->call);
-    return is_stated && request->alignment != record->alignment ? FAULT_WRONG_ALIGNMENT
-                                                                : FAULT_NONE;
+    return is_stated && stated_alignment(request->alignment) != stated_alignment(record->alignment)
+               ? FAULT_WRONG_ALIGNMENT
+               : FAULT_NONE;
 }
 
 /* A place begins so far before its block as the block's alignment asks for. */

@@ -206,6 +206,13 @@ def test_programs_without_fault(harness, program):
     assert b"primalloc" not in result.stderr
 
 
+def test_blocks_that_a_handler_made_room_for(harness, fixtures):
+    """The library's own operator allocates these, whichever the program called."""
+    result = run(harness, [fixtures("nothrow_retries.cc")], check=True, MALLOC_CHECK_="3",
+                 PRIMALLOC_HARD_LIMIT="120M")
+    assert (result.stdout, result.stderr) == (b"4\n", b"")
+
+
 def test_memory_that_was_lent_is_left_alone(harness, fixtures):
     """Once the heap over it is deleted and its last block freed the program may unmap it."""
     result = run(harness, [fixtures("lent_memory.c")], check=True, MALLOC_CHECK_="3")
