@@ -12,13 +12,17 @@
 #include "settings/option_report.h"
 
 /* only_exe: takes this library out of LD_PRELOAD, in place, so that children start without it. */
-static void leave_preload(char *list) {
+static PRIM_COLD void leave_preload(char *list) {
     char *kept = list;
     for (char *entry = list; *entry;) {
         size_t length = strcspn(entry, ": ");
-        char *name = memmem(entry, length, "libprimalloc", strlen("libprimalloc"));
+        size_t name = length;
+        while (name && entry[name - 1] != '/') {
+            name--;
+        }
+        bool is_ours = memmem(entry + name, length - name, "libprimalloc", strlen("libprimalloc"));
         char *next = entry + length + (entry[length] != '\0');
-        if (!name && length) {
+        if (!is_ours && length) {
             kept += kept > list ? (*kept = ':', 1) : 0;
             memmove(kept, entry, length);
             kept += length;
@@ -59,6 +63,7 @@ PRIM_EXPORT void prim_init(void) {
 /* Early, but after libc: other libraries' constructors already allocate from a ready heap. */
 __attribute__((constructor(101))) static void start(void) {
     heap_ensure();
+    process_note_error_output(); /* another file may have its number later */
     loader_note_libraries();
     fork_register();
     if (!heap_read_options()) {

@@ -33,9 +33,6 @@ static void tell(bool is_asked, const char *variable) {
 }
 
 void watched_start(void) {
-    if (option_now(show_stats)) {
-        process_note_error_output(); /* at exit another file may be in its place */
-    }
     tell(options.check, "PRIMALLOC_CHECK (MALLOC_CHECK_)");
     tell(options.guarded, "PRIMALLOC_GUARDED");
     tell(options.profile, "PRIMALLOC_PROFILE");

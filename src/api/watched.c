@@ -17,9 +17,6 @@ void watchers_begin(void) {
 }
 
 void watched_start(void) {
-    if (options.leak_check | option_now(show_stats)) {
-        process_note_error_output(); /* at exit another file may be in its place */
-    }
     if (options.check) {
         check_prepare();
     }

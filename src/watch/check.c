@@ -388,7 +388,6 @@ PRIM_STARTUP void check_begin(void) {
 }
 
 void check_prepare(void) {
-    process_note_error_output();
     stack_prepare();
     store_relaxed(&is_prepared, true);
 }

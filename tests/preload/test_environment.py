@@ -107,6 +107,27 @@ def test_t04_closed_descriptors(harness, each_library, closed, setting):
     assert victim.read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("setting, call", [
+    ("PRIMALLOC_SHOW_ERRORS=1", "malloc(ctypes.c_size_t(-1))"),
+    ("PRIMALLOC_VERBOSE=1", "mallopt(-8, 2)"),
+    ("PRIMALLOC_HARDENED=1 PRIMALLOC_HARDENED_GO_ON=1", "free(ctypes.c_void_p(16))"),
+])
+def test_t04_what_is_said_later(harness, library, setting, call):
+    """T04: the same while the program runs."""
+    victim = harness.directory / "victim"
+    script = ("import ctypes, os, sys\n"
+              "for _ in range(3): fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n"
+              f"ctypes.CDLL(None).{call}\n"
+              "os.write(fd, b'mine')\n")
+    changes = dict(pair.split("=") for pair in setting.split())
+    told = harness.run_preloaded([PYTHON, "-c", script, victim], changes=changes)
+    assert told.stderr.count(b"\n") > 0  # there is something to say
+    victim.unlink()
+    harness.run_preloaded(["bash", "-c", 'exec "$@" 2>&-', "closed", PYTHON, "-c", script, victim],
+                          changes=changes)
+    assert victim.read_bytes() == b"mine"
+
+
 def test_verbose_speaks_once_on_standard_error(harness, library):
     result = harness.run_preloaded(["true"], changes={"PRIMALLOC_VERBOSE": "1"})
     lines = result.stderr.decode().splitlines()

@@ -218,6 +218,16 @@ def test_t13_only_exe(harness, fixtures, library):
     assert b"preloaded" not in result.stdout
 
 
+def test_only_exe_leaves_other_libraries(harness, fixtures, library):
+    """A directory may have our name."""
+    other = harness.directory / "libprimalloc-plugins" / "libother.so"
+    other.parent.mkdir()
+    shutil.copy(fixtures("plugin.c", "-shared"), other)
+    result = harness.run(["sh", "-c", "echo $LD_PRELOAD"], environment=harness.environment(
+        LD_PRELOAD=f"{other}:{library}", PRIMALLOC_ONLY_EXE="1"))
+    assert result.stdout == f"{other}\n".encode()
+
+
 def test_keys_of_another_namespace(harness, fixtures):
     """Its libc counts keys from 0 as well, and a thread has one place for both."""
     plugin = fixtures("two_namespaces.c", "-shared", "-DLIBRARY", output="libkeys.so")
