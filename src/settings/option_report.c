@@ -75,8 +75,7 @@ static void report_text(const char *text) {
 }
 
 void report_help(void) {
-    report_text("primalloc's options: PRIMALLOC_NAME=value each, or all in one as "
-                "PRIMALLOC_OPTIONS=name=value,name=value\n\n"
+    report_text("Set PRIMALLOC_NAME=value, or PRIMALLOC_OPTIONS=name=value,name=value\n\n"
                 "  option          default    takes                   what it does\n");
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option_row *row = &option_rows[i];
@@ -91,9 +90,9 @@ void report_help(void) {
         print_text(&line.out, option_sentence(row));
         line_end(&line);
     }
-    report_text("\nSizes take K, M, G or T; times take ms, s or min. What glibc understands works "
-                "too: MALLOC_ARENA_MAX and\nits kin, GLIBC_TUNABLES=glibc.malloc.NAME=value, "
-                "mallopt. PRIMALLOC_VERBOSE=1 tells what is set, and where.\n");
+    report_text("\nSizes take K, M, G or T; times take ms, s or min. GLIBC_TUNABLES, mallopt, "
+                "MALLOC_ARENA_MAX and so on work, too.\n"
+                "PRIMALLOC_VERBOSE=1 shows what is set, and where.\n");
 }
 
 static void print_variable(struct print *out, const char *option) {
