@@ -176,6 +176,11 @@ impl Profile {
     }
 }
 
+/// What stands for the functions of a library that nobody knows a name of.
+pub fn nameless(library: &str) -> Rc<str> {
+    format!("(in {library})").into()
+}
+
 /// The name without directories.
 pub fn base_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);

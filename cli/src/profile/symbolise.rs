@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::model::{Frame, Location, Mapping, Profile, base_name};
+use super::model::{Frame, Location, Mapping, Profile, base_name, nameless};
 use crate::allocators::is_allocator_library;
 use crate::symbols::{CodeFrame, MappedCode, Object, Objects};
 
@@ -80,7 +80,7 @@ fn frames(address: u64, mapping: Option<&Mapping>, object: Option<&Object>) -> V
         return vec![unnamed("(unknown)".into(), "".into())];
     };
     let library: Rc<str> = base_name(&mapping.file).into();
-    let nameless: Rc<str> = format!("(in {library})").into();
+    let nameless = nameless(&library);
     let place = object.and_then(|object| {
         // A mapping may stand for the first of several; code keeps its distance in all of them.
         let is_in = (mapping.start..mapping.limit).contains(&address);

@@ -83,9 +83,7 @@ pub fn role_of_name(name: &str) -> Role {
 ///
 /// Who asks "who holds this memory?" means the caller of these.
 pub fn is_wrapper(name: &str) -> bool {
-    const NAMES: [&str; 12] = [
-        "strdup",
-        "strndup",
+    const NAMES: [&str; 9] = [
         "wcsdup",
         "asprintf",
         "vasprintf",
@@ -95,7 +93,6 @@ pub fn is_wrapper(name: &str) -> bool {
         "realpath",
         "open_memstream",
         "reallocf",
-        "xstrdup",
     ];
     /// Containers and allocators of languages' libraries among them.
     const PREFIXES: [&str; 18] = [
@@ -121,11 +118,14 @@ pub fn is_wrapper(name: &str) -> bool {
     /// Of which languages' libraries are made, for any type, what allocates.
     const TRAITS: [&str; 2] = [" as core::alloc::global::GlobalAlloc>::", " as alloc::vec::"];
     /// What the last words of wrappers' names are: zmalloc, g_malloc0, sqlite3MemMalloc.
-    const ENDS: [&str; 7] =
-        ["malloc", "calloc", "realloc", "memalign", "malloc0", "realloc_n", "reallocarray"];
+    const ENDS: [&str; 8] =
+        ["malloc", "calloc", "zalloc", "realloc", "memalign", "reallocarray", "strdup", "strndup"];
+    /// What may stand behind them, in this order from the end: ztrymalloc_usable_internal.
+    const VARIANTS: [&str; 4] = ["_internal", "_usable", "_n", "0"];
     let bare = bare(name);
     let word = bare.split(['.', '(', '@']).next().unwrap_or(bare).to_ascii_lowercase();
     let word = word.rsplit("::").next().unwrap_or(&word);
+    let word = VARIANTS.iter().fold(word, |word, end| word.strip_suffix(end).unwrap_or(word));
     let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     role_of_name(name) == Role::Allocator
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -173,6 +173,11 @@ mod tests {
             "PyObject_Calloc",
             "zmalloc.constprop.0",
             "OPENSSL_malloc",
+            "CRYPTO_zalloc",
+            "zmalloc_usable",
+            "ztrymalloc_usable_internal",
+            "g_malloc0_n",
+            "g_strdup",
             "os::malloc",
             "<primalloc::Primalloc as core::alloc::global::GlobalAlloc>::alloc",
             "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",

@@ -144,6 +144,10 @@ impl ShownArguments {
             }
         }
         let mut remarks = profile::symbolise(&mut profile, self.symbols.debug_directory.as_deref());
+        if remarks.is_empty() {
+            let library = Stacks::new(&profile).mostly_nameless(series[0].bytes);
+            remarks.extend(library.as_deref().map(nameless_remark));
+        }
         remarks.extend(output::remark(&profile));
         Ok(Shown { profile, series, remarks })
     }
@@ -151,6 +155,15 @@ impl ShownArguments {
     pub fn layout(&self, is_terminal: bool, is_cumulative: bool) -> output::Layout {
         output::Layout { width: limit_of(is_terminal), rows: self.top, is_cumulative }
     }
+}
+
+fn nameless_remark(library: &str) -> String {
+    format!(
+        "Most of it is asked for by functions that have no names here, those of {library} first: \
+         its debug symbols would name them (a package -dbgsym or -dbg, or --debug-directory). What \
+         they ask for counts for the first function with a name that called them, if their library \
+         has one."
+    )
 }
 
 fn put_first(view: Option<View>, profile: &Profile, series: &mut [Series]) -> Result<()> {

@@ -260,6 +260,7 @@ mod tests {
             short_name: (*name).into(),
             library: "program".into(),
             is_wrapper: false,
+            is_nameless: false,
         };
         names.iter().map(function).collect()
     }
