@@ -161,8 +161,20 @@ fn of_others_the_kernel_tells() {
     running.explain(&[]).stdout(
         contains("not on primalloc, 4 threads")
             .and(contains("It does not run on primalloc"))
+            .and(contains("Run it on primalloc to see that"))
             .and(contains("heap by brk")),
     );
+}
+
+/// As nothing can be preloaded into it.
+#[test]
+fn a_static_program_is_not_to_be_run_on_primalloc() {
+    for (name, flags) in [("explained-static", ["-static"]), ("static-pie", ["-static-pie"])] {
+        let running = Running::ready(&program(name, &flags), &[]);
+        assert_eq!(running.explained()["is_static"], true, "{name}");
+        let says = contains("libprimalloc.a").and(contains("primalloc run").not());
+        running.explain(&[]).stdout(says);
+    }
 }
 
 /// As what turns the direction of writing, so that an end reads as another.

@@ -15,17 +15,35 @@ pub fn advice(found: &Explanation) -> Vec<String> {
     sentences.extend(unread(found));
     sentences.extend(options_unread(found));
     if !found.is_ours {
-        sentences.push(format!(
-            "It does not run on primalloc, so nobody can tell what of its anonymous memory is in \
-             use and what malloc keeps. Of one that does it is told: primalloc run -- {} ...",
-            found.program
-        ));
+        sentences.push(not_ours(found));
     }
     let rules = [in_use, free_pages, free_blocks, caches, anonymous, stacks, shared];
     let mut remarks: Vec<Remark> = rules.iter().filter_map(|rule| rule(found)).collect();
     remarks.sort_by_key(|remark| std::cmp::Reverse(remark.bytes));
     sentences.extend(remarks.into_iter().map(|remark| remark.sentence));
     sentences
+}
+
+fn not_ours(found: &Explanation) -> String {
+    let but = match &found.allocator {
+        Some(other) => format!(" but on {} ({})", other.name, other.library.display()),
+        None => String::new(),
+    };
+    format!(
+        "It does not run on primalloc{but}, so nobody can tell what of its anonymous memory is in \
+         use and what malloc keeps. {}",
+        on_primalloc(found)
+    )
+}
+
+/// How somebody gets to see what only a process on primalloc tells.
+pub fn on_primalloc(found: &Explanation) -> String {
+    match found.is_static {
+        true => "To see that, link it with libprimalloc.a: its program is static, and no library \
+                 can be preloaded into it."
+            .to_owned(),
+        false => format!("Run it on primalloc to see that: primalloc run -- {} ...", found.program),
+    }
 }
 
 /// Why the heap is not told apart although it is primalloc's.
@@ -208,5 +226,18 @@ mod tests {
         assert!(sentences[0].contains("does not run on primalloc"));
         found.unread = Some("/proc/4711/mem cannot be read".to_owned());
         assert!(advice(&found)[0].contains("not told apart here: /proc/4711/mem cannot be read."));
+    }
+
+    #[test]
+    fn what_is_advised_can_be_done() {
+        let mut found = Explanation { is_ours: false, ..service() };
+        found.parts.clear();
+        assert!(advice(&found)[0].ends_with("primalloc run -- served ..."));
+        found.is_static = true;
+        let sentence = &advice(&found)[0];
+        assert!(sentence.contains("libprimalloc.a") && !sentence.contains("run --"), "{sentence}");
+        let library = "/lib/libjemalloc.so.2".into();
+        found.allocator = Some(crate::explain::Allocator { name: "jemalloc", library });
+        assert!(advice(&found)[0].contains("but on jemalloc (/lib/libjemalloc.so.2), so nobody"));
     }
 }

@@ -35,10 +35,12 @@ mod refusal;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
-use procfs::process::MemoryMap;
+use procfs::process::{MMPermissions, MemoryMap};
 use serde::Serialize;
 
-pub use advice::{advice, listed, unread};
+use crate::allocators::{PRIMALLOC, name_of_library};
+
+pub use advice::{advice, listed, on_primalloc, unread};
 pub use books::SizeRow;
 pub use image::{Image, is_loaded};
 pub use limits::{Limit, LimitKind};
@@ -113,6 +115,13 @@ pub struct Part {
     pub count: Option<u64>,
 }
 
+/// An allocator that is not primalloc.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Allocator {
+    pub name: &'static str,
+    pub library: PathBuf,
+}
+
 /// The one source of every output format.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
@@ -126,6 +135,10 @@ pub struct Explanation {
     pub huge_bytes: u64,
     /// Whether the process runs on primalloc.
     pub is_ours: bool,
+    /// Another allocator whose library it has mapped: name and file.
+    pub allocator: Option<Allocator>,
+    /// Whether the program is linked statically, so that nothing can be preloaded.
+    pub is_static: bool,
     /// Why the heap could not be looked into although it is primalloc's.
     pub unread: Option<String>,
     pub threads: u64,
@@ -171,6 +184,8 @@ pub fn explain(asked: &Asked, sysroot: Option<&Path>) -> Result<Explanation> {
         Asked::Core(path) => core_file::subject(path, sysroot)?,
     };
     let memory = subject.memory.as_deref().ok();
+    let allocator = other_allocator(&subject.maps);
+    let is_static = is_static(&subject.maps);
     let mut mappings = Mappings::new(subject.maps, &subject.stack_pointers, memory);
     if let Asked::Core(_) = asked {
         mappings.find_break();
@@ -198,6 +213,8 @@ pub fn explain(asked: &Asked, sysroot: Option<&Path>) -> Result<Explanation> {
         swapped_bytes: mappings.swapped_bytes(),
         huge_bytes: mappings.huge_bytes(),
         is_ours: books.is_any() || unread.is_some(),
+        allocator,
+        is_static,
         unread: unread.map(|error| format!("{error:#}")),
         threads: subject.threads,
         parts: parts(&books, &mappings, subject.threads),
@@ -206,6 +223,22 @@ pub fn explain(asked: &Asked, sysroot: Option<&Path>) -> Result<Explanation> {
         options: options.unwrap_or_default(),
         limits: subject.limits,
     })
+}
+
+/// The first allocator's library among what is mapped.
+pub fn other_allocator(maps: &[MemoryMap]) -> Option<Allocator> {
+    maps.iter().filter_map(path_of).find_map(|path| {
+        let name = name_of_library(path).filter(|name| *name != PRIMALLOC)?;
+        Some(Allocator { name, library: path.clone() })
+    })
+}
+
+/// A program that is not static has the loader's code beside its own.
+fn is_static(maps: &[MemoryMap]) -> bool {
+    let is_code = |map: &&MemoryMap| map.perms.contains(MMPermissions::EXECUTE);
+    let mut paths = maps.iter().filter(is_code).filter_map(path_of);
+    let first = paths.next();
+    first.is_some() && paths.all(|path| Some(path) == first)
 }
 
 /// Which options are set, or why nobody knows.
@@ -285,6 +318,8 @@ pub mod sample {
             swapped_bytes: 0,
             huge_bytes: 32 << 20,
             is_ours: true,
+            allocator: None,
+            is_static: false,
             unread: None,
             threads: 12,
             parts,

@@ -7,8 +7,7 @@ use nix::errno::Errno;
 use nix::unistd::getpid;
 use procfs::process::{MemoryMap, ProcState, Process, Task};
 
-use crate::allocators;
-use crate::explain::{self, path_of};
+use crate::explain;
 use crate::proc_texts;
 use crate::program::Image;
 
@@ -88,9 +87,8 @@ pub fn other_allocator(process: &Process, maps: &[MemoryMap]) -> anyhow::Error {
     {
         return anyhow!("{pid}: it is a process of {theirs}, and this tool is for {ours}");
     }
-    let other = maps.iter().filter_map(path_of).find_map(|path| {
-        allocators::name_of_library(path).map(|name| format!(" but on {name} ({})", path.display()))
-    });
+    let other = explain::other_allocator(maps)
+        .map(|other| format!(" but on {} ({})", other.name, other.library.display()));
     let is_static = || Image::read(&program).is_ok_and(|image| image.loader.is_none());
     let instead = match other {
         Some(other) => other,

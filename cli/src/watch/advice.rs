@@ -1,7 +1,7 @@
 //! What was seen, in plain words: whether it grows, what of it, and who would know more.
 
 use super::{End, SizeTrend, Trend, Watched};
-use crate::explain::{Use, listed, unread};
+use crate::explain::{Use, listed, on_primalloc, unread};
 use crate::output::{bytes_text, time_text, with_thousands};
 
 /// So many sizes are named, if they are as much of the change.
@@ -70,7 +70,8 @@ fn remark(found: &Watched, trend: &Trend) -> Option<String> {
         Use::Caches => format!("{change} more are free blocks at hand for threads{so}."),
         Use::Brk | Use::Anonymous if !knows_heap => format!(
             "{change} more are anonymous memory{so}. What of it is in use only a process on \
-             primalloc tells: primalloc run -- {program} ..."
+             primalloc tells. {}",
+            on_primalloc(&found.last)
         ),
         Use::Brk | Use::Anonymous => format!(
             "{change} more are memory that did not come from primalloc{so}: the program or a \

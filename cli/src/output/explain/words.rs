@@ -19,7 +19,11 @@ pub fn headline(found: &Explanation) -> String {
 }
 
 pub fn totals(found: &Explanation) -> String {
-    let whose = if found.is_ours { "on primalloc" } else { "not on primalloc" };
+    let whose = match &found.allocator {
+        _ if found.is_ours => "on primalloc".to_owned(),
+        Some(other) => format!("not on primalloc but on {}", other.name),
+        None => "not on primalloc".to_owned(),
+    };
     let threads = match found.threads {
         1 => "1 thread".to_owned(),
         many => format!("{} threads", with_thousands(many)),
