@@ -90,9 +90,12 @@ fn in_use(found: &Explanation) -> Option<Remark> {
     let uses = [Use::Blocks, Use::LargeBlocks, Use::Heaps];
     let bytes: u64 = uses.iter().map(|used_for| found.bytes(*used_for)).sum();
     let share = bytes as f64 / found.resident_bytes.max(1) as f64;
+    let what = match found.is_hardened() {
+        true => "blocks in use, or free ones, which nobody tells apart in a hardened heap",
+        false => "blocks that the program has allocated and not freed",
+    };
     let sentence = format!(
-        "{}, {:.0} %, are blocks that the program has allocated and not freed. Who allocated them: \
-         primalloc profile -- {} ...",
+        "{}, {:.0} %, are {what}. Who allocated them: primalloc profile -- {} ...",
         bytes_text(bytes),
         share * 100.0,
         found.program
@@ -207,6 +210,16 @@ mod tests {
         let sizes = "free blocks, most of 1,024 bytes: they lie";
         assert!(alone(Use::FreeBlocks).contains(sizes), "{}", alone(Use::FreeBlocks));
         assert_eq!(alone(Use::Files), "");
+    }
+
+    #[test]
+    fn of_a_hardened_heap_no_block_is_said_to_be_in_use() {
+        let sentences = advised(&[(Use::Blocks, 50, None), (Use::LargeBlocks, 8, Some(1))]);
+        assert!(
+            sentences.starts_with("58.0 MiB, 100 %, are blocks in use, or free"),
+            "{sentences}"
+        );
+        assert!(!sentences.contains("not freed"), "{sentences}");
     }
 
     #[test]

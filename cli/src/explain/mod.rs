@@ -164,6 +164,11 @@ impl Explanation {
         self.is_ours && self.unread.is_none()
     }
 
+    /// Then nobody can tell which of the heap's blocks are in use.
+    pub fn is_hardened(&self) -> bool {
+        self.part(Use::Blocks).is_some_and(|part| part.count.is_none())
+    }
+
     pub fn part(&self, used_for: Use) -> Option<&Part> {
         self.parts.iter().find(|part| part.used_for == used_for)
     }

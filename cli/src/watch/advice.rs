@@ -55,8 +55,12 @@ fn remark(found: &Watched, trend: &Trend) -> Option<String> {
         Use::Blocks | Use::LargeBlocks | Use::Heaps => {
             let sizes = sizes(found, trend).unwrap_or_default();
             let is_lost = if trend.still_grows { lost(program) } else { String::new() };
+            let what = match found.last.is_hardened() {
+                true => "in use, or free: its heap is hardened",
+                false => "that the program has allocated and not freed",
+            };
             format!(
-                "{change} more are blocks that the program has allocated and not freed{sizes}{so}. \
+                "{change} more are blocks {what}{sizes}{so}. \
                  Who allocates them: primalloc profile -- {program} ...{is_lost}"
             )
         }
