@@ -144,6 +144,21 @@ fn a_program_is_watched_from_its_start() {
     told.stdout("out\n").stderr(contains("COURSE").and(contains("until the process ended")));
 }
 
+/// It has all of it and is gone before it is looked at again.
+#[test]
+fn of_a_program_that_is_soon_over_the_kernels_peak_is_told() {
+    let path = compile("growing.c", "growing-soon", &["-O1", "-fno-builtin", "-DSTEP_US=0"]);
+    let path = path.to_str().unwrap();
+    let Some(told) = watch_program(&["--every", "1m"], &[path, "200"]) else { return };
+    told.success().stdout("ready\n").stderr(
+        contains("resident at the only look\n")
+            .and(contains("over after one look, which tells nothing; --every 5ms looks more"))
+            .and(contains("The kernel counted "))
+            .and(contains("as 0 before").not())
+            .and(contains("not on primalloc").not()),
+    );
+}
+
 #[test]
 fn a_program_outlives_the_time_that_it_is_watched() {
     let shell = ["sh", "-c", "sleep 0.5; echo done; kill -TERM $$"];

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use nix::sys::resource::{UsageWho, getrusage};
 
 use super::meant::meant;
 use super::profile_options::keep_output_free;
@@ -22,7 +23,7 @@ use crate::arguments::PreloadArguments;
 use crate::child::Supervisor;
 use crate::output::watch as output;
 use crate::processes::start_of;
-use crate::watch::{Plan, Watched, watch};
+use crate::watch::{End, Plan, Watched, watch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,7 +133,16 @@ fn watch_program(arguments: &WatchArguments) -> Result<ExitCode> {
         Ok(false)
     };
     let (was_seen, written) = match watch(&arguments.plan(pid, EVERY_AT_FIRST), wait, |_| ()) {
-        Ok(found) => (true, report(arguments, &found, false)),
+        Ok(mut found) => {
+            if found.end == End::ProcessEnded {
+                // Looks end before the program is waited for.
+                outcome = Some(outcome.map_or_else(|| program.wait_for_end(), Ok)?);
+                if let Some(bytes) = peak_of_program() {
+                    found.set_peak(bytes);
+                }
+            }
+            (true, report(arguments, &found, false))
+        }
         Err(_) if start_of(pid).is_none() => {
             tell("the program has ended before it could be looked at");
             (false, Ok(()))
@@ -145,6 +155,13 @@ fn watch_program(arguments: &WatchArguments) -> Result<ExitCode> {
     let outcome = outcome.map_or_else(|| program.wait_for_end(), Ok)?;
     written?;
     Ok(if was_seen { outcome.imitate() } else { outcome.imitate_failure() })
+}
+
+/// What the kernel has counted of the program. That begins as a copy of the tool, so what is no
+/// more than the tool's own may be just that.
+fn peak_of_program() -> Option<u64> {
+    let peak = |who| Some(getrusage(who).ok()?.max_rss() as u64 * 1024);
+    peak(UsageWho::RUSAGE_CHILDREN).filter(|&bytes| Some(bytes) > peak(UsageWho::RUSAGE_SELF))
 }
 
 fn report(arguments: &WatchArguments, found: &Watched, to_output: bool) -> Result<()> {

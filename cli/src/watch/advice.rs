@@ -1,9 +1,13 @@
 //! What was seen, in plain words: whether it grows, what of it, and who would know more.
 
+use std::time::Duration;
+
 use super::{End, SizeTrend, Trend, Watched};
 use crate::explain::{Use, listed, on_primalloc, unread};
 use crate::output::{bytes_text, time_text, with_thousands};
 
+/// What is advised where looks were too rare.
+const OFTEN: Duration = Duration::from_millis(5);
 /// So many sizes are named, if they are as much of the change.
 const SIZES_SHOWN: usize = 3;
 const SIZE_SHARE_MIN: f64 = 0.1;
@@ -13,13 +17,32 @@ pub fn advice(found: &Watched) -> Vec<String> {
     if let End::Unreadable { why } = &found.end {
         sentences.push(format!("It could not be looked at to the end: {why}."));
     }
-    sentences.push(whole(found));
+    sentences.push(if found.is_one_look() { one_look(found) } else { whole(found) });
+    sentences.extend(found.peak_bytes.map(peak));
     sentences.extend(unread(&found.last));
     let mut grown = found.trends();
     grown.retain(|trend| trend.has_grown);
     grown.sort_by_key(|trend| std::cmp::Reverse(trend.change_bytes));
     sentences.extend(grown.iter().filter_map(|trend| remark(found, trend)));
     sentences
+}
+
+fn one_look(found: &Watched) -> String {
+    let when = match found.end {
+        End::ProcessEnded => "It was over after one look, which",
+        _ => "There was one look, which",
+    };
+    match found.moments.interval > OFTEN {
+        true => format!("{when} tells nothing; --every 5ms looks more often."),
+        false => format!("{when} tells nothing."),
+    }
+}
+
+fn peak(bytes: u64) -> String {
+    format!(
+        "The kernel counted {} resident at the peak, of it or of a process that it waited for.",
+        bytes_text(bytes)
+    )
 }
 
 fn whole(found: &Watched) -> String {
@@ -136,6 +159,20 @@ mod tests {
             sentences,
             ["It has not grown in 2 minutes: 122 MiB at first, 122 MiB in the end."]
         );
+    }
+
+    #[test]
+    fn one_look_is_no_course() {
+        let mut found = watched(&[(2, 0, 0)]);
+        found.end = End::ProcessEnded;
+        found.set_peak(found.last.resident_bytes);
+        let often =
+            "It was over after one look, which tells nothing; --every 5ms looks more often.";
+        assert_eq!(advice(&found), [often]);
+        found.set_peak(17 << 20);
+        assert!(advice(&found)[1].starts_with("The kernel counted 17.0 MiB resident at the peak"));
+        found.moments.interval = Duration::from_millis(5);
+        assert_eq!(advice(&found)[0], "It was over after one look, which tells nothing.");
     }
 
     #[test]

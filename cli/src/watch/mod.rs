@@ -50,19 +50,31 @@ pub struct Watched {
     pub looks: u64,
     pub moments: Moments,
     pub end: End,
+    /// What the kernel has counted, if more than any look has seen.
+    pub peak_bytes: Option<u64>,
 }
 
 impl Watched {
     fn new(first: Explanation, every: Duration) -> Watched {
         let mut moments = Moments::new(every);
         moments.push(Duration::ZERO, &first);
-        Watched { last: first.clone(), first, looks: 1, moments, end: End::Asked }
+        Watched { last: first.clone(), first, looks: 1, moments, end: End::Asked, peak_bytes: None }
     }
 
     fn push(&mut self, at: Duration, seen: Explanation) {
         self.looks += 1;
         self.moments.push(at, &seen);
         self.last = seen;
+    }
+
+    /// Takes note of the kernel's own count, which knows what was between the looks.
+    pub fn set_peak(&mut self, bytes: u64) {
+        let seen = self.moments.resident().into_iter().max().unwrap_or(0);
+        self.peak_bytes = Some(bytes).filter(|&bytes| bytes > seen + self.change_min() as u64);
+    }
+
+    pub fn is_one_look(&self) -> bool {
+        self.looks == 1
     }
 
     pub fn seconds(&self) -> f64 {

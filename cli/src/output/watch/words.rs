@@ -37,6 +37,9 @@ pub fn headline(found: &Watched) -> String {
     let seen = &found.last;
     let size = bytes_text(seen.resident_bytes);
     let whose = format!("{} ({})", seen.program, seen.pid.unwrap_or(0));
+    if found.is_one_look() {
+        return format!("{whose}: {size} resident at the only look");
+    }
     if whole.change_bytes.abs() < found.change_min() {
         return format!("{whose}: {size} resident, as {} before", time_text(found.seconds()));
     }
@@ -48,7 +51,13 @@ pub fn headline(found: &Watched) -> String {
 }
 
 pub fn totals(found: &Watched) -> String {
-    let on = if found.last.is_ours { "on primalloc" } else { "not on primalloc" };
+    // One that has just begun has no heap yet, by which it is known.
+    let is_begun = found.is_one_look() && found.end == End::ProcessEnded;
+    let on = match found.last.is_ours {
+        true => "on primalloc, ",
+        false if is_begun => "",
+        false => "not on primalloc, ",
+    };
     let looks = match found.looks {
         1 => "one look".to_owned(),
         many => format!("{} looks", with_thousands(many)),
@@ -58,7 +67,7 @@ pub fn totals(found: &Watched) -> String {
         End::ProcessEnded => ", until the process ended",
         End::Unreadable { .. } => ", until it could not be looked at any more",
     };
-    format!("{on}, {looks}{end}")
+    format!("{on}{looks}{end}")
 }
 
 /// While it goes on.
