@@ -32,17 +32,20 @@ fn not_ours(found: &Explanation) -> String {
     format!(
         "It does not run on primalloc{but}, so nobody can tell what of its anonymous memory is in \
          use and what malloc keeps. {}",
-        on_primalloc(found)
+        on_primalloc(found, "that")
     )
 }
 
-/// How somebody gets to see what only a process on primalloc tells.
-pub fn on_primalloc(found: &Explanation) -> String {
+/// How somebody gets to see `what` only a process on primalloc tells.
+pub fn on_primalloc(found: &Explanation, what: &str) -> String {
     match found.is_static {
-        true => "To see that, link it with libprimalloc.a: its program is static, and no library \
-                 can be preloaded into it."
-            .to_owned(),
-        false => format!("Run it on primalloc to see that: primalloc run -- {} ...", found.program),
+        true => format!(
+            "To see {what}, link it with libprimalloc.a: its program is static, and no library \
+             can be preloaded into it."
+        ),
+        false => {
+            format!("Run it on primalloc to see {what}: primalloc run -- {} ...", found.program)
+        }
     }
 }
 

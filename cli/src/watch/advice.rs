@@ -24,6 +24,10 @@ pub fn advice(found: &Watched) -> Vec<String> {
     grown.retain(|trend| trend.has_grown);
     grown.sort_by_key(|trend| std::cmp::Reverse(trend.change_bytes));
     sentences.extend(grown.iter().filter_map(|trend| remark(found, trend)));
+    let is_mallocs = |trend: &Trend| matches!(trend.used_for, Some(Use::Brk | Use::Anonymous));
+    if !found.last.is_ours && grown.iter().any(is_mallocs) {
+        sentences.push(on_primalloc(&found.last, "what of that is in use"));
+    }
     sentences
 }
 
@@ -95,11 +99,8 @@ fn remark(found: &Watched, trend: &Trend) -> Option<String> {
             "{change} more are free pages{so}: a reserve, which goes back when nobody wants it."
         ),
         Use::Caches => format!("{change} more are free blocks at hand for threads{so}."),
-        Use::Brk | Use::Anonymous if !knows_heap => format!(
-            "{change} more are anonymous memory{so}. What of it is in use only a process on \
-             primalloc tells. {}",
-            on_primalloc(&found.last)
-        ),
+        Use::Brk if !knows_heap => format!("{change} more are the heap by brk{so}."),
+        Use::Anonymous if !knows_heap => format!("{change} more are anonymous memory{so}."),
         Use::Brk | Use::Anonymous => format!(
             "{change} more are memory that did not come from primalloc{so}: the program or a \
              library maps it by itself. Who touches it: primalloc faults{}",
@@ -139,6 +140,7 @@ fn sizes(found: &Watched, trend: &Trend) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::Part;
     use crate::watch::sample::{at_rest, leaking, watched};
 
     #[test]
@@ -159,6 +161,22 @@ mod tests {
             sentences,
             ["It has not grown in 2 minutes: 122 MiB at first, 122 MiB in the end."]
         );
+    }
+
+    #[test]
+    fn of_other_mallocs_each_part_has_one_sentence() {
+        let mut found = watched(&[(0, 0, 10), (0, 0, 40)]);
+        found.last.is_ours = false;
+        for (moment, bytes) in found.moments.all.iter_mut().zip([0, 1 << 20]) {
+            moment.parts.push(Part { used_for: Use::Brk, resident_bytes: bytes, count: None });
+        }
+        let sentences = advice(&found);
+        let expected = [
+            "30.0 MiB more are anonymous memory.",
+            "1.00 MiB more are the heap by brk.",
+            "Run it on primalloc to see what of that is in use: primalloc run -- served ...",
+        ];
+        assert_eq!(sentences[1..], expected);
     }
 
     #[test]
