@@ -111,6 +111,9 @@ fn what_a_crash_leaves_is_told_like_the_process() {
     file.set_len(length - 2 * MIB).unwrap();
     let says = contains("The core is cut off: 2.00 MiB of what it should hold are missing");
     explain(&core).success().stdout(says);
+    file.set_len(length / 4).unwrap();
+    let why = explained(&core)["unread"].as_str().unwrap().to_owned();
+    assert!(why.ends_with("is not in the core: it is in the part that is cut off"), "{why}");
 }
 
 #[test]
@@ -119,6 +122,16 @@ fn what_a_debugger_writes_is_told_like_the_process() {
     let running = Running::ready(&program("attached", &["-ldl"]), &[("LD_PRELOAD", &library)]);
     let Some(core) = core_by_debugger(&running, &directory("attached.d")) else { return };
     assert_same_contents(&running.explained(), &explained(&core));
+
+    // Which program, threads and files it was stands at the end.
+    let file = fs::OpenOptions::new().write(true).open(&core).unwrap();
+    file.set_len(40 * MIB).unwrap();
+    let found = explained(&core);
+    assert_eq!(found["source"]["lacks_notes"], true);
+    assert_adds_up(&found);
+    assert!(found["resident_bytes"].as_u64().unwrap() > 10 * MIB, "{found}");
+    let says = contains("The core is cut off: ").and(contains("does not run on primalloc").not());
+    explain(&core).success().stdout(says);
 }
 
 #[test]

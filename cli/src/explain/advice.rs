@@ -14,7 +14,10 @@ pub fn advice(found: &Explanation) -> Vec<String> {
     sentences.extend(cut_off(found));
     sentences.extend(unread(found));
     sentences.extend(options_unread(found));
-    if !found.is_ours {
+    if !found.knows_malloc() {
+        sentences
+            .push("Whether it runs on primalloc is not told by what is left of it.".to_owned());
+    } else if !found.is_ours {
         sentences.push(not_ours(found));
     }
     let rules = [in_use, free_pages, free_blocks, caches, anonymous, stacks, shared];
@@ -61,13 +64,18 @@ fn options_unread(found: &Explanation) -> Option<String> {
 }
 
 fn cut_off(found: &Explanation) -> Option<String> {
-    match found.source {
-        Source::Core { missing_bytes, .. } if missing_bytes > 0 => Some(format!(
-            "The core is cut off: {} of what it should hold are missing, so that all figures are \
-             too small.",
-            bytes_text(missing_bytes)
-        )),
-        _ => None,
+    let Source::Core { missing_bytes, lacks_notes, .. } = found.source else { return None };
+    let memory = format!(
+        "{} of what it should hold are missing, so that all figures are too small",
+        bytes_text(missing_bytes)
+    );
+    let notes = "what it says of its program, threads and files, which a debugger writes last, is \
+                 missing";
+    match (missing_bytes, lacks_notes) {
+        (0, false) => None,
+        (0, true) => Some(format!("The core is cut off: {notes}.")),
+        (_, false) => Some(format!("The core is cut off: {memory}.")),
+        (_, true) => Some(format!("The core is cut off: {memory}; {notes}, too.")),
     }
 }
 

@@ -23,6 +23,8 @@ use super::mappings::is_shared_memory;
 use super::memory::Memory;
 use super::{Source, Subject};
 
+/// Stands for the program where the core does not tell, as in the commands' usage.
+const NAMELESS: &str = "PROGRAM";
 /// Of a thread's notes so many kilobytes are none too many, and there may be ten thousand threads.
 const NOTES_SIZE_MAX: u64 = 1 << 30;
 /// Addresses from here on are the kernel's, also that of a page of code in every process.
@@ -35,9 +37,13 @@ pub fn subject(path: &Path, sysroot: Option<&Path>) -> Result<Subject> {
         source: Source::Core {
             file: path.display().to_string(),
             missing_bytes: core.segments.iter().map(|segment| segment.missing).sum(),
+            lacks_notes: core.notes.are_cut,
         },
         pid: core.notes.pid,
-        program: core.notes.program.clone(),
+        program: match core.notes.program.as_str() {
+            "" => NAMELESS.to_owned(),
+            name => name.to_owned(),
+        },
         maps: core.maps(),
         stack_pointers: core.notes.stack_pointers.clone(),
         threads: core.notes.threads.max(1),
@@ -56,6 +62,12 @@ struct Segment {
     size: u64,
     /// and how much that should be but is not.
     missing: u64,
+}
+
+impl Segment {
+    fn promised(&self) -> u64 {
+        self.size + self.missing
+    }
 }
 
 struct CoreFile {
@@ -144,8 +156,9 @@ impl CoreFile {
         // What can be written may have become another than in the file.
         let is_constant =
             here.is_none_or(|segment| !segment.permissions.contains(MMPermissions::WRITE));
+        let is_cut = here.is_some_and(|segment| address - segment.start < segment.promised());
         let mapped = self.notes.file_at(address).filter(|_| is_constant);
-        let mapped = mapped.ok_or_else(|| is_not_held(address))?;
+        let mapped = mapped.ok_or_else(|| is_not_held(address, is_cut))?;
         let behind = self.segments.get(next + usize::from(here.is_some()));
         let end = behind.map_or(mapped.end, |segment| segment.start.min(mapped.end));
         let size = least(end - address);
@@ -231,10 +244,12 @@ impl Memory for CoreFile {
     }
 }
 
-fn is_not_held(address: u64) -> io::Error {
-    io::Error::other(format!(
-        "{address:#x} is not in the core: coredump_filter may have left it out"
-    ))
+fn is_not_held(address: u64, is_cut: bool) -> io::Error {
+    let why = match is_cut {
+        true => "it is in the part that is cut off",
+        false => "coredump_filter may have left it out",
+    };
+    io::Error::other(format!("{address:#x} is not in the core: {why}"))
 }
 
 fn parse<'data>(data: impl ReadRef<'data>) -> Result<(Vec<Segment>, CoreNotes)> {
@@ -257,8 +272,13 @@ fn parse<'data>(data: impl ReadRef<'data>) -> Result<(Vec<Segment>, CoreNotes)> 
     let are_notes = |header: &&ProgramHeader64<Endianness>| {
         header.p_type(endian) == PT_NOTE && header.p_filesz(endian) <= NOTES_SIZE_MAX
     };
+    // A debugger writes notes last: of a core that is cut off it is they that are missing.
+    let is_memory_held = segments.iter().any(|segment| segment.size > 0);
     for header in headers.iter().filter(are_notes) {
-        add_notes(&mut notes, header, endian, machine, data).map_err(is_damaged)?;
+        match add_notes(&mut notes, header, endian, machine, data) {
+            Err(_) if is_memory_held => notes.are_cut = true,
+            added => added.map_err(is_damaged)?,
+        }
     }
     Ok((segments, notes))
 }
@@ -426,6 +446,16 @@ mod tests {
         // The last page is the kernel's, of which nobody asks.
         assert_eq!(missing_bytes, 100 + PAGE as u64);
         assert_eq!(found.bytes(Use::Shared) as usize, 3 * PAGE - 100);
+        let held = header(1, R | W, HEADER_SIZE + 2 * PROGRAM_HEADER_SIZE, 0x50_0000, [PAGE; 2]);
+        let mut notes_last = core_of(&[(0x50_0000, PAGE, R | W, &[1])], &[]);
+        notes_last.splice(HEADER_SIZE + PROGRAM_HEADER_SIZE.., held);
+        notes_last.resize(notes_last.len() + PAGE, 1);
+        let notes = header(4, 0, notes_last.len(), 0, [500, 0]);
+        notes_last.splice(HEADER_SIZE..HEADER_SIZE + PROGRAM_HEADER_SIZE, notes);
+        let found = explained(&notes_last).unwrap();
+        let Source::Core { lacks_notes, .. } = found.source else { panic!("{found:?}") };
+        assert_eq!((lacks_notes, found.resident_bytes as usize), (true, PAGE));
+        assert_eq!(found.program, "PROGRAM");
         for length in [20, 63, 200, 600, 900] {
             let error = format!("{:#}", explained(&whole[..length]).unwrap_err());
             assert!(error.contains("is cut off or damaged"), "{length}: {error}");

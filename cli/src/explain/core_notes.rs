@@ -48,6 +48,8 @@ pub struct CoreNotes {
     pub stack: Option<u64>,
     /// Where the kernel's own code begins.
     pub vdso: Option<u64>,
+    /// Whether some are missing.
+    pub are_cut: bool,
     /// Sorted by address.
     files: Vec<MappedFile>,
 }

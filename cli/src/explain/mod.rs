@@ -71,6 +71,8 @@ pub enum Source {
         file: String,
         /// Of the bytes that it should hold by its own account.
         missing_bytes: u64,
+        /// Whether it is cut off before it says all of its program, threads and files.
+        lacks_notes: bool,
     },
 }
 
@@ -157,6 +159,11 @@ pub struct Explanation {
 impl Explanation {
     pub fn is_core(&self) -> bool {
         matches!(self.source, Source::Core { .. })
+    }
+
+    /// Where a core does not name its files, nobody finds primalloc among them.
+    pub fn knows_malloc(&self) -> bool {
+        self.is_ours || !matches!(self.source, Source::Core { lacks_notes: true, .. })
     }
 
     /// Whether what is anonymous and not the heap's did not come from primalloc.
@@ -380,7 +387,11 @@ pub mod sample {
 
     /// The same from a core that is cut off.
     pub fn core() -> Explanation {
-        let source = Source::Core { file: "core.4711".to_owned(), missing_bytes: 3 << 20 };
+        let source = Source::Core {
+            file: "core.4711".to_owned(),
+            missing_bytes: 3 << 20,
+            lacks_notes: false,
+        };
         Explanation { source, huge_bytes: 0, ..service() }
     }
 
