@@ -410,4 +410,7 @@ fn reports_get_names() {
             .and(contains("fill_cache holder.c:"))
             .and(contains("(holder)\n\u{7f}(+0x1)\n")),
     );
+    let input = format!("  #1 0x55 {object}+0x{:x}\n", address + 4);
+    let symbolized = tool().arg("symbolize").write_stdin(input).assert().success();
+    symbolized.stdout(starts_with("  #1 fill_cache holder.c:"));
 }

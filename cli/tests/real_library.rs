@@ -34,6 +34,26 @@ fn it_answers_serves_and_is_listed() {
     list.assert().success().stdout(contains(format!("primalloc  {version}    yes")));
 }
 
+/// The program is named without its directory; what faulted is the instruction itself.
+#[test]
+fn reports_of_guarded_sampling_get_names() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let mut program = Command::new(compile("stale.c", "stale", &["-O1", "-g", "-fno-builtin"]));
+    program.env("LD_PRELOAD", &library);
+    program.env("PRIMALLOC_OPTIONS", "guarded,guarded_bytes=1,guarded_rate=0");
+    let report = program.output().unwrap().stderr;
+    let source = include_str!("fixtures/stale.c");
+    let line = |text| source.split(text).next().unwrap().lines().count();
+    let [write, call] = ["block[3]", "write_stale();"].map(line);
+    let says =
+        format!("#0 write_stale stale.c:{write} (stale)\n    #1 main stale.c:{call} (stale)");
+    let mut symbolize = tool();
+    symbolize.arg("symbolize").current_dir(&*FILES).write_stdin(report);
+    symbolize.assert().success().stdout(contains(says));
+}
+
 #[test]
 fn a_program_with_the_archive_in_it_is_listed() {
     let Some(library) = real_library() else {

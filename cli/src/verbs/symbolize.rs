@@ -18,7 +18,9 @@ Examples:
 Lines are passed on as they are but for places in code: \"/usr/bin/program(+0x1234) [0x5581...]\"
 becomes \"function file.c:12 (program)\", inlined functions in lines of their own. That is how
 MALLOC_CHECK_ reports write them, and backtrace_symbols of the C library. So does
-\"0x5581... function (/usr/bin/program+0x1233)\" of reports of leaks.";
+\"0x5581... function (/usr/bin/program+0x1233)\" of reports of leaks, and
+\"#1 0x5581... /lib/libx.so+0x1234\" of those of guarded sampling, which name the
+program without its directory: it is looked for in the current one.";
 
 /// Put functions and lines to the addresses in reports that come on standard input
 #[derive(Args)]
@@ -33,12 +35,15 @@ pub fn run(arguments: &SymbolizeArguments) -> Result<ExitCode> {
     let mut input = io::stdin().lock();
     let mut output = io::stdout().lock();
     let mut line = Vec::new();
+    let mut is_fault = false;
     loop {
         line.clear();
         if input.read_until(b'\n', &mut line).context("cannot read standard input")? == 0 {
             return Ok(ExitCode::SUCCESS);
         }
-        let translated = std::str::from_utf8(&line).ok().and_then(|l| translate(l, &mut objects));
+        let text = std::str::from_utf8(&line).ok();
+        let translated = text.and_then(|line| translate(line, is_fault, &mut objects));
+        is_fault = line == FAULT_TITLE;
         let text = translated.as_ref().map_or(&line[..], |text| text.as_bytes());
         let written = output.write_all(text).and_then(|()| output.flush());
         written.context("standard output: cannot be written")?;
@@ -54,13 +59,18 @@ struct Place<'a> {
     after: &'a str,
 }
 
+/// Stands in reports of guarded sampling above the instruction that faulted, which is no call.
+const FAULT_TITLE: &[u8] = b"  here:\n";
 /// Paths are no longer than this.
 const PATH_MAX: usize = 4096;
 
 /// What the line may name, the likeliest first: a path may have spaces in it.
-fn places(line: &str) -> impl Iterator<Item = Place<'_>> {
+fn places(line: &str, is_fault: bool) -> impl Iterator<Item = Place<'_>> {
     let starts = line.find("(+0x").into_iter().flat_map(|end| starts_of_path(&line[..end]));
-    starts.filter_map(|start| place_of_call(line, start)).chain(place_of_leak(line))
+    starts
+        .filter_map(|start| place_of_call(line, start))
+        .chain(place_of_leak(line))
+        .chain(place_of_frame(line, is_fault))
 }
 
 /// Where a path that goes up to the end may begin.
@@ -95,9 +105,23 @@ fn place_of_leak(line: &str) -> Option<Place<'_>> {
     before.trim().is_empty().then_some(Place { before, path, offset, after })
 }
 
+/// "#NUMBER 0xADDRESS PATH+0xOFFSET", as reports of guarded sampling have it: where a call returns
+/// to, but for the instruction that faulted.
+fn place_of_frame(line: &str, is_fault: bool) -> Option<Place<'_>> {
+    let (number, rest) = line.trim_start().strip_prefix('#')?.split_once(" 0x")?;
+    number.parse::<u32>().ok()?;
+    let (address, rest) = rest.split_once(' ')?;
+    u64::from_str_radix(address, 16).ok()?;
+    let (path, offset) = rest.trim_end().rsplit_once("+0x")?;
+    let offset = u64::from_str_radix(offset, 16).ok()?.checked_sub(u64::from(!is_fault))?;
+    let before = &line[..line.find("0x")?];
+    let after = &line[line.trim_end().len()..];
+    Some(Place { before, path, offset, after })
+}
+
 /// None where the line names no place, or its file has no name for it.
-fn translate(line: &str, objects: &mut Objects) -> Option<String> {
-    places(line).find_map(|place| translate_place(&place, objects))
+fn translate(line: &str, is_fault: bool, objects: &mut Objects) -> Option<String> {
+    places(line, is_fault).find_map(|place| translate_place(&place, objects))
 }
 
 fn translate_place(place: &Place, objects: &mut Objects) -> Option<String> {
@@ -124,7 +148,7 @@ mod tests {
     use crate::verbs::temporary::TemporaryDirectory;
 
     fn place(line: &str) -> Option<Place<'_>> {
-        places(line).next()
+        places(line, false).next()
     }
 
     #[test]
@@ -133,13 +157,13 @@ mod tests {
         let pipe = directory.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let line = format!("{}(+0x10)\n", pipe.display());
-        assert_eq!(translate(&line, &mut Objects::default()), None);
+        assert_eq!(translate(&line, false, &mut Objects::default()), None);
     }
 
     #[test]
     fn paths_may_have_spaces() {
         let line = "    at /my own/lib x.so(+0x12) [0x7f]";
-        let found: Vec<_> = places(line).map(|place| (place.before, place.path)).collect();
+        let found: Vec<_> = places(line, false).map(|place| (place.before, place.path)).collect();
         let whole = ("    at ", "/my own/lib x.so");
         assert_eq!(found, [("    at /my own/lib ", "x.so"), whole]);
         let directory = TemporaryDirectory::new().unwrap();
@@ -150,7 +174,7 @@ mod tests {
         let object = objects.get(&own.to_str().unwrap().into()).unwrap();
         let start = object.address_of_offset(object.offset_of_function("main").unwrap()).unwrap();
         let line = format!("    {}(+0x{:x}) [0x7f]\n", spaced.display(), start + 1);
-        let text = translate(&line, &mut objects).unwrap();
+        let text = translate(&line, false, &mut objects).unwrap();
         assert!(text.starts_with("    main") && text.ends_with("(a program)\n"), "{text}");
     }
 
@@ -165,6 +189,13 @@ mod tests {
         let found = place("    0x55d0c0de1234 make (/a b/program+0x1233)\n").unwrap();
         assert_eq!((found.before, found.path, found.offset), ("    ", "/a b/program", 0x1233));
         assert_eq!(found.after, "\n");
+        let found = place("    #12 0x55d0c0de1234 /a b/program+0x1234\n").unwrap();
+        assert_eq!((found.before, found.path, found.offset), ("    #12 ", "/a b/program", 0x1233));
+        let fault = place_of_frame("    #0 0x55d0c0de1234 /program+0x1234\n", true).unwrap();
+        assert_eq!((fault.offset, fault.after), (0x1234, "\n"));
+        let without_directory = place("    #1 0x55d0c0de1234 program+0x1234\n").unwrap();
+        assert_eq!((without_directory.path, without_directory.offset), ("program", 0x1233));
+        assert!(place("    #1 0x55d0c0de1234\n").is_none());
         let without_name = place("\t0x55 (/program+0x12)").unwrap();
         assert_eq!((without_name.path, without_name.after), ("/program", ""));
         for other in ["see 0x55 make (/program+0x12)", "0x55 (/x)", "0x55 (/x+0x", "(/x+0x12)"] {
@@ -176,13 +207,13 @@ mod tests {
     #[test]
     fn what_has_no_name_stays_as_it_is() {
         let mut objects = Objects::default();
-        assert_eq!(translate("/no/such/file(+0x10)\n", &mut objects), None);
+        assert_eq!(translate("/no/such/file(+0x10)\n", false, &mut objects), None);
         let own = std::env::current_exe().unwrap();
         let object = objects.get(&own.to_str().unwrap().into()).unwrap();
         let main = object.offset_of_function("main").unwrap();
         let start = object.address_of_offset(main).unwrap();
         let line = format!("at {}(+0x{:x}) [0x7f]\n", own.display(), start + 1);
-        let text = translate(&line, &mut objects).unwrap();
+        let text = translate(&line, false, &mut objects).unwrap();
         assert!(text.starts_with("at main") && text.ends_with(")\n"), "{text}");
     }
 }
