@@ -104,7 +104,7 @@ pub struct PreloadArguments {
     #[arg(long, value_name = "PATH", env = LIBRARY)]
     pub library: Option<PathBuf>,
 
-    /// Set an option of the allocator; may be given several times
+    /// Set an option of the allocator; may be given several times; `help` lists all
     #[arg(long = "option", short = 'o', value_name = "NAME=VALUE")]
     pub options: Vec<Setting>,
 

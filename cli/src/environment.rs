@@ -14,6 +14,8 @@ use crate::allocators::{PRIMALLOC, is_allocator_library, name_of_library};
 
 pub const LD_PRELOAD: &str = "LD_PRELOAD";
 pub const OPTIONS: &str = "PRIMALLOC_OPTIONS";
+/// The one word among the options that is none: the library lists them all.
+const HELP: &str = "help";
 /// What an option's own variable begins with.
 const PREFIX: &str = "PRIMALLOC_";
 const ONLY_EXE: &str = "PRIMALLOC_ONLY_EXE";
@@ -42,6 +44,9 @@ impl FromStr for Setting {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, value)) = text.split_once('=') else {
+            if text == HELP {
+                return Ok(Setting { name: HELP.to_owned(), value: String::new() });
+            }
             return Err(format!("an option is NAME=VALUE, for example {text}=1"));
         };
         Setting::option(name, value)
@@ -95,7 +100,10 @@ impl Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        write!(formatter, "{}={}", self.name, self.value)
+        match self.value.as_str() {
+            "" => formatter.write_str(&self.name),
+            value => write!(formatter, "{}={value}", self.name),
+        }
     }
 }
 
@@ -203,6 +211,7 @@ mod tests {
     fn a_setting_has_a_name_and_a_value() {
         let setting: Setting = "purge_delay_ms=0".parse().unwrap();
         assert_eq!(setting, Setting { name: "purge_delay_ms".into(), value: "0".into() });
+        assert_eq!("help".parse::<Setting>().unwrap().to_string(), "help");
     }
 
     #[test]

@@ -55,6 +55,24 @@ fn reports_of_guarded_sampling_get_names() {
 }
 
 #[test]
+fn all_options_are_listed() {
+    let Some(library) = real_library() else {
+        return;
+    };
+    let mut run = tool();
+    run.env("PRIMALLOC_LIBRARY", &library).args(["run", "-o", "help", "--", "true"]);
+    let told = run.assert().success().stdout("").get_output().stderr.clone();
+    let told = String::from_utf8(told).unwrap();
+    let sentences = |line: &str| line.find("what it does").or(line.find("what becomes of wrong"));
+    let columns: Vec<usize> = told.lines().filter_map(sentences).collect();
+    assert!(columns.len() == 2 && columns[0] == columns[1], "{told}");
+    assert!(told.contains("  1 byte to 1 TiB  "), "{told}");
+    let mut run = tool();
+    run.env("PRIMALLOC_LIBRARY", &library).args(["run", "-o", "purgee=1", "--", "true"]);
+    run.assert().success().stderr(contains("primalloc run -o help -- true"));
+}
+
+#[test]
 fn a_program_with_the_archive_in_it_is_listed() {
     let Some(library) = real_library() else {
         return;

@@ -8,7 +8,7 @@
 #include "settings/glibc_knobs.h"
 #include "settings/option_value.h"
 
-enum { LINE_SIZE = 320, WORD_MAX = 64, COLUMN_VALUE = 18, COLUMN_RANGE = 29, COLUMN_SENTENCE = 53 };
+enum { LINE_SIZE = 320, WORD_MAX = 64, COLUMN_VALUE = 18, COLUMN_RANGE = 29, COLUMN_SENTENCE = 64 };
 
 /* A line that is written in one piece. */
 struct line {
@@ -41,7 +41,7 @@ void report_unknown_option(const char *name, size_t length) {
     if (nearest) {
         print_format(&line.out, " did you mean '%s'?", option_name(nearest));
     }
-    print_text(&line.out, " PRIMALLOC_OPTIONS=help lists them all");
+    print_text(&line.out, " PRIMALLOC_OPTIONS=help lists them all: primalloc run -o help -- true");
     line_end(&line);
 }
 
@@ -70,21 +70,26 @@ void report_change(const struct option_row *row) {
     line_end(&line);
 }
 
+/* A row of a table, up to its third column. */
+static void line_begin_row(struct line *line, const struct option_row *row, uint64_t value) {
+    line_begin(line, "  ");
+    print_text(&line->out, option_name(row));
+    print_padding(&line->out, COLUMN_VALUE);
+    option_print_value(&line->out, row, value);
+    print_padding(&line->out, COLUMN_RANGE);
+}
+
 static void report_text(const char *text) {
     process_write_error(text, strlen(text));
 }
 
 void report_help(void) {
     report_text("Set PRIMALLOC_NAME=value, or PRIMALLOC_OPTIONS=name=value,name=value\n\n"
-                "  option          default    takes                   what it does\n");
+                "  option          default    takes                              what it does\n");
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option_row *row = &option_rows[i];
         struct line line;
-        line_begin(&line, "  ");
-        print_text(&line.out, option_name(row));
-        print_padding(&line.out, COLUMN_VALUE);
-        option_print_value(&line.out, row, row->initial);
-        print_padding(&line.out, COLUMN_RANGE);
+        line_begin_row(&line, row, row->initial);
         option_print_range(&line.out, row);
         print_padding(&line.out, COLUMN_SENTENCE);
         print_text(&line.out, option_sentence(row));
@@ -133,11 +138,7 @@ void report_settings(void) {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option_row *row = &option_rows[i];
         struct line line;
-        line_begin(&line, "  ");
-        print_text(&line.out, option_name(row));
-        print_padding(&line.out, COLUMN_VALUE);
-        option_print_value(&line.out, row, option_value(row));
-        print_padding(&line.out, COLUMN_RANGE);
+        line_begin_row(&line, row, option_value(row));
         print_source(&line.out, row);
         line_end(&line);
     }

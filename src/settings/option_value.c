@@ -126,10 +126,10 @@ static struct unit unit_for(const struct option_row *row, uint64_t value) {
         }
     }
     struct unit own = {1, ""};
-    if (option_unit(row)[0]) {
+    size_t length = bits_min(strlen(option_unit(row)), sizeof own.name - 2);
+    if (length) {
         own.name[0] = ' ';
-        memcpy(own.name + 1, option_unit(row),
-               bits_min(strlen(option_unit(row)), sizeof own.name - 2));
+        memcpy(own.name + 1, option_unit(row), length - (value == 1 && !is_time)); /* 1 byte */
     }
     return own;
 }

@@ -78,9 +78,8 @@ static void test_printed_values_parse(void **state) {
             }
             bool is_plain =
                 strstr(option_unit(each), "shards") || strcmp(option_unit(each), "bytes") == 0;
-            char *unit = is_plain
-                             ? memmem(text, length, option_unit(each), strlen(option_unit(each)))
-                             : NULL;
+            size_t singular = strlen(option_unit(each)) - is_plain; /* 1 byte, 2 bytes */
+            char *unit = is_plain ? memmem(text, length, option_unit(each), singular) : NULL;
             uint64_t parsed;
             CHECK(option_parse(each, text, unit ? (size_t)(unit - text) : length, &parsed) &&
                       parsed == value,

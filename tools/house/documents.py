@@ -27,7 +27,7 @@ def readable(value, unit):
     for size, name in {"bytes": UNITS, "ms": TIMES}.get(unit, []):
         if value != "0" and int(value) % size == 0:
             return f"{int(value) // size} {name}"
-    return f"{value} {unit}".strip()
+    return f"{value} {'byte' if (value, unit) == ('1', 'bytes') else unit}".strip()
 
 
 def plain(text):
@@ -108,8 +108,9 @@ def options_document(tree):
         "primalloc run --option purge_delay=2s -- program\n```\n\n"
         "Sizes take K, M, G and T (powers of 1024; KiB and KB mean the same), times ms, s and\n"
         "min. A name that does not exist or a value out of range is reported in one line on\n"
-        "standard error and left out. `PRIMALLOC_OPTIONS=help` prints this table,\n"
-        "`PRIMALLOC_VERBOSE=1` what is set and where. Set-user-ID programs read none of it.\n\n"
+        "standard error and left out. `PRIMALLOC_OPTIONS=help` has a program on primalloc\n"
+        "print this table (`primalloc run --option help -- true`), `PRIMALLOC_VERBOSE=1` what is\n"
+        "set and where. Set-user-ID programs read none of it.\n\n"
         "A program reads all with `prim_option_get` and `prim_option_list` of primalloc.h; those\n"
         "that the table says can change, `prim_option_set` sets while threads run.\n"),
         "| option | default | values | changes | what it does |", "|---|---|---|---|---|"]

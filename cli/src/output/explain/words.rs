@@ -82,6 +82,7 @@ fn with_unit(number: u64, unit: Option<&str>) -> String {
     match (whole, unit) {
         _ if number == 0 => "0".to_owned(),
         (Some((factor, name)), _) => format!("{} {name}", number / factor),
+        (None, Some("bytes")) if number == 1 => "1 byte".to_owned(),
         (None, Some("bytes" | "ms")) => {
             format!("{} {}", with_thousands(number), unit.unwrap_or(""))
         }
