@@ -99,4 +99,8 @@ fn manual_pages_for_the_tool_and_each_verb() {
     pages.push("primalloc.1".to_owned());
     pages.sort();
     assert_eq!(names, pages);
+    let page = fs::read_to_string(directory.join("primalloc-compare.1")).unwrap();
+    let synopsis = page.split(".SH SYNOPSIS\n").nth(1).unwrap().lines().next().unwrap();
+    let shown = synopsis.replace("\\fB", "").replace("\\fR", "");
+    assert_eq!(shown, "primalloc compare [OPTIONS] <PROGRAM>...");
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 
 use super::report_files::print_plain;
@@ -25,9 +25,18 @@ pub struct ManArguments {
     dir: Option<PathBuf>,
 }
 
+/// The synopsis is the usage that --help shows: one of all options would name them without their
+/// values.
+fn with_usage(mut verb: Command) -> Command {
+    let usage = verb.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim().to_owned();
+    verb.override_usage(usage)
+}
+
 pub fn run(arguments: &ManArguments) -> Result<ExitCode> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
+    let command = command.mut_subcommands(with_usage);
     match &arguments.dir {
         None => {
             let mut page = Vec::new();
