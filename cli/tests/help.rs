@@ -46,6 +46,13 @@ fn every_verb_has_a_sentence_and_examples() {
 }
 
 #[test]
+fn verbs_that_start_no_program_speak_of_none() {
+    for verb in ["report", "diff"] {
+        tool().args([verb, "--help"]).assert().stdout(contains("program's own").not());
+    }
+}
+
+#[test]
 fn no_help_line_is_too_wide() {
     for arguments in VERBS.map(|verb| vec![verb, "--help"]).into_iter().chain([vec!["--help"]]) {
         let assert = tool().args(arguments).assert();

@@ -65,8 +65,7 @@ pub struct PageArguments {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write the report as JSON, to standard output (a program's own then goes to standard error)
-    /// or to a file
+    /// Write the report as JSON, to standard output, where nothing else goes then, or to a file
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = STANDARD_OUTPUT)]
     pub json: Option<PathBuf>,
