@@ -44,7 +44,9 @@ fn options_are_set_or_it_is_said_why_not() {
     let wrong = ["--json", "nonsense=1", "purge_delay=x", "thp=always", "trim_threshold=8M"];
     let done = process.set(&wrong).code(125).stderr(
         contains("nonsense: there is no such option\n")
-            .and(contains("purge_delay: 'x' is no value for it\n"))
+            .and(contains(
+                "purge_delay: 'x' is no value for it; primalloc run -o help -- true tells",
+            ))
             .and(contains("thp: it cannot be changed any more")),
     );
     let done: Value = serde_json::from_slice(&done.get_output().stdout).unwrap();

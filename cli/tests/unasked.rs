@@ -94,7 +94,8 @@ fn a_32_bit_process_is_of_another_machine() {
 #[test]
 fn what_it_runs_on_instead_is_said() {
     let process = Asked::started(asked("asked-alone", &["-static"]), &["p"], &[]);
-    let what = "the process does not run on primalloc, which is not linked into its static program";
+    let what = "the process does not run on primalloc: its program is static, and has no primalloc \
+                linked in";
     assert_refused(&process.id(), what);
     process.assert_unharmed();
     let other = compile("fake_library.c", "libjemalloc.so.2", &["-shared", "-fPIC", "-DSILENT"]);

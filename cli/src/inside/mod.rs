@@ -170,6 +170,8 @@ impl RunningProfile {
     }
 }
 
+const TOLD_WHAT_IT_TAKES: &str = "primalloc run -o help -- true tells what each option takes";
+
 fn change(held: &mut Held, get: u64, set: u64, (name, value): (&str, &str)) -> Result<Change> {
     let room = held.room(TEXT_SIZE)?;
     let (name_there, value_there) = (held.text(name)?, held.text(value)?);
@@ -187,7 +189,7 @@ fn change(held: &mut Held, get: u64, set: u64, (name, value): (&str, &str)) -> R
     }
     let why = match held.errno() {
         Some(libc::EPERM) => "it cannot be changed any more, only be set at the start".to_owned(),
-        Some(libc::EINVAL) => format!("'{value}' is no value for it"),
+        Some(libc::EINVAL) => format!("'{value}' is no value for it; {TOLD_WHAT_IT_TAKES}"),
         _ => format!("the library refuses '{value}'"),
     };
     Ok(Change { before: Some(before), after: Err(why) })

@@ -92,7 +92,7 @@ pub fn other_allocator(process: &Process, maps: &[MemoryMap]) -> anyhow::Error {
     let is_static = || Image::read(&program).is_ok_and(|image| image.loader.is_none());
     let instead = match other {
         Some(other) => other,
-        None if is_static() => ", which is not linked into its static program".to_owned(),
+        None if is_static() => ": its program is static, and has no primalloc linked in".to_owned(),
         None => String::new(),
     };
     anyhow!(
