@@ -148,6 +148,7 @@ impl ShownArguments {
             remarks.extend(library.as_deref().map(nameless_remark));
         }
         remarks.extend(output::remark(&profile));
+        remarks.extend(output::few_samples(&profile, &series[0]));
         Ok(Shown { profile, series, remarks })
     }
 

@@ -22,4 +22,4 @@ pub use json::{changes as changes_json, profile as json};
 pub use leaks::leaks;
 pub use page::{Source, Sources, changes_html, html};
 pub use text::{Layout, text};
-pub use words::remark;
+pub use words::{few_samples, remark};

@@ -1,9 +1,11 @@
 //! Names and figures that the formats share.
 
-use crate::output::quantity::{bytes_text, with_thousands};
+use crate::output::quantity::{bytes_text, time_text, with_thousands};
 use crate::profile::{Profile, Series};
 
 const KIBIBYTE: u64 = 1024;
+/// Of so many a sum is right within a fifth, as a rule.
+const SAMPLES_ENOUGH: u64 = 30;
 
 /// "12.3 MiB"; few bytes as they are.
 pub fn size(bytes: i64) -> String {
@@ -87,7 +89,7 @@ pub fn caption(profile: &Profile) -> String {
         parts.push(format!("{name}, process {pid}"));
     }
     if profile.duration_nanos > 0 {
-        parts.push(format!("{:.1} s", profile.duration_nanos as f64 / 1e9));
+        parts.push(duration(profile));
     }
     parts.push(match profile.period {
         Some(1) => "every call recorded".to_owned(),
@@ -95,6 +97,14 @@ pub fn caption(profile: &Profile) -> String {
         None => counted(profile.sample_count() as i64, "stack"),
     });
     parts.join(", ")
+}
+
+/// How long it ran: "29.1 ms", "60.0 s".
+pub fn duration(profile: &Profile) -> String {
+    match profile.duration_nanos as f64 / 1e9 {
+        short if short < 1.0 => time_text(short),
+        seconds => format!("{seconds:.1} s"),
+    }
 }
 
 /// What the profile's reader should know of how it was taken.
@@ -108,6 +118,22 @@ pub fn remark(profile: &Profile) -> Option<String> {
         if taken.stretched == 1 { "was" } else { "were" },
         with_thousands(taken.times)
     ))
+}
+
+/// How many samples a sum rests on, where they are few.
+pub fn few_samples(profile: &Profile, series: &Series) -> Option<String> {
+    let is_told = profile.facts.stretched.is_some();
+    let period = profile.period.filter(|&period| period > 1 && !is_told)?;
+    let bytes = profile.total(series.bytes).unsigned_abs();
+    let samples = bytes.div_ceil(period.unsigned_abs());
+    (1..SAMPLES_ENOUGH).contains(&samples).then(|| {
+        format!(
+            "These {} rest on about {}: more of them, by a smaller --rate of primalloc profile, \
+             tell more exactly who holds how much.",
+            size(bytes as i64),
+            counted(samples as i64, "sample")
+        )
+    })
 }
 
 /// "2026-02-28 13:45 UTC", from nanoseconds since 1970.
@@ -151,6 +177,26 @@ mod tests {
         profile.facts = crate::profile::Facts::parse(["stretched 1200:80:4096"]);
         let told = remark(&profile).unwrap();
         assert!(told.starts_with("80 of 1,200 samples were taken at up to 4,096 times"), "{told}");
+    }
+
+    #[test]
+    fn few_samples_are_told() {
+        let mut profile = crate::profile::sample::service();
+        let live = crate::profile::series(&profile).remove(0);
+        assert_eq!(few_samples(&profile, &live), None);
+        profile.period = Some(6 << 20);
+        let told = few_samples(&profile, &live).unwrap();
+        assert!(told.starts_with("These 23.0 MiB rest on about 4 samples: more"), "{told}");
+        profile.period = Some(1);
+        assert_eq!(few_samples(&profile, &live), None);
+    }
+
+    #[test]
+    fn short_times_are_told_by_milliseconds() {
+        let mut profile = crate::profile::sample::service();
+        assert_eq!(duration(&profile), "60.0 s");
+        profile.duration_nanos = 29_140_000;
+        assert_eq!(duration(&profile), "29.1 ms");
     }
 
     #[test]

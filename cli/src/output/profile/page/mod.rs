@@ -27,7 +27,7 @@ use self::colours::Colours;
 use self::losses::Group;
 use self::view::ViewPart;
 use super::json;
-use super::words::{caption, count, size, utc};
+use super::words::{caption, count, duration, size, utc};
 use crate::output::Host;
 use crate::profile::{Kind, Profile, Series, Sites, Stacks};
 
@@ -133,7 +133,7 @@ fn facts_of(profile: &Profile) -> Vec<(&'static str, String)> {
         facts.push(("written", utc(profile.time_nanos) + &why));
     }
     if profile.duration_nanos > 0 {
-        facts.push(("profiled for", format!("{:.1} s", profile.duration_nanos as f64 / 1e9)));
+        facts.push(("profiled for", duration(profile)));
     }
     facts.push((
         "sampling",
