@@ -116,6 +116,24 @@ fn who_is_watched_from_the_start_is_not_profiled_anew() {
     process.assert_unharmed();
 }
 
+/// The first would report what the second has seen.
+#[test]
+fn one_profile_at_a_time() {
+    let Some(process) = Asked::preloaded(&["f", "1"]) else { return };
+    let mut command = plain_tool();
+    command.args(["profile", "--pid", &process.id(), "--duration", "1h"]).stderr(Stdio::piped());
+    let mut first = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(first.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("is profiled for"), "{line}");
+    let second = || process.profile(&["--duration", "1ms"]);
+    second().code(125).stderr(contains("another primalloc profile --pid profiles it now"));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    second().success();
+    process.assert_unharmed();
+}
+
 #[test]
 fn a_process_that_ends_takes_its_profile_with_it() {
     let Some(process) = Asked::preloaded(&[]) else { return };

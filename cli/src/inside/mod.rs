@@ -11,10 +11,12 @@
 //!   tracee.rs      what the kernel offers to debuggers
 //!   registers.rs   the machine's part
 //!   written.rs     a file that comes to us instead of being written
+//!   only_one.rs    what only one tool at a time may do in a process
 
 mod held;
 mod keeper;
 mod library;
+mod only_one;
 mod refusal;
 mod registers;
 mod threads;
@@ -31,6 +33,7 @@ use crate::processes::program_name;
 use held::Held;
 use keeper::{Keeper, Tool};
 use library::Library;
+use only_one::OnlyOne;
 
 /// What a text of an option is cut off at.
 const TEXT_SIZE: usize = 256;
@@ -43,8 +46,11 @@ pub struct Inside {
     pub program: String,
 }
 
-/// One that has begun.
-pub struct RunningProfile(Keeper);
+/// One that has begun. The keeper ends before others may begin one.
+pub struct RunningProfile {
+    keeper: Keeper,
+    _only_one: OnlyOne,
+}
 
 /// An option that was to be set, as texts.
 #[derive(Serialize, Deserialize)]
@@ -125,6 +131,7 @@ impl Inside {
         let start = self.function("prim_profile_start")?;
         let dump = self.function("prim_profile_dump")?;
         let stop = self.function("prim_profile_stop")?;
+        let only_one = OnlyOne::begin(self.pid())?;
         let mut keeper = Keeper::start(|tool| {
             self.begin_profile(&mut self.hold(|| !tool.has_ended())?, start, settings)?;
             tool.answer(Ok(Vec::new()));
@@ -134,7 +141,7 @@ impl Inside {
             self.hold(|| true)?.call(stop, &[]).map(|_| Vec::new())
         })?;
         keeper.answer()?;
-        Ok(RunningProfile(keeper))
+        Ok(RunningProfile { keeper, _only_one: only_one })
     }
 
     fn begin_profile(&self, held: &mut Held, start: u64, settings: &str) -> Result<()> {
@@ -165,8 +172,8 @@ impl Inside {
 impl RunningProfile {
     /// The profile, which ends.
     pub fn finish(mut self) -> Result<Vec<u8>> {
-        self.0.go_on()?;
-        self.0.answer()
+        self.keeper.go_on()?;
+        self.keeper.answer()
     }
 }
 
