@@ -319,6 +319,23 @@ fn what_cannot_be_compared_is_refused_before_the_first_run() {
     refused(&["--input", "/", "--", "true"]).code(125).stderr(contains("/: is a directory"));
 }
 
+/// It would be glibc that is measured.
+#[test]
+fn a_library_that_is_no_allocator_is_refused_before_the_first_run() {
+    let named = format!("mine={}", OTHER_LIBRARY.display());
+    let with = format!("glibc,{named}");
+    let says = format!("{}: it does not take the place of malloc\n", OTHER_LIBRARY.display());
+    for words in [
+        ["compare", "--with", &with],
+        ["advise", "--with", &with],
+        ["faults", "--allocator", &named],
+    ] {
+        let mut tool = tool();
+        tool.args(words).args(["--", "echo", "run"]);
+        tool.assert().code(125).stdout("").stderr(contains(&says));
+    }
+}
+
 #[test]
 fn no_file_takes_the_place_of_another() {
     let input = FILES.join("precious");
@@ -385,6 +402,20 @@ fn faults_takes_an_allocator_in_the_same_words() {
     ] {
         let refused = faults(&["--allocator", allocator, "--", "true"]).assert();
         refused.code(125).stderr(contains(says)).stdout("");
+    }
+}
+
+#[test]
+fn what_tries_an_allocator_is_not_counted_among_its_faults() {
+    let of_true = |allocator: &str, what: &str| {
+        let mut tool = tool();
+        tool.args(["faults", "--no-perf", "--json", "--allocator", allocator, "--", "true"]);
+        let found: serde_json::Value =
+            serde_json::from_slice(&tool.assert().success().get_output().stdout).unwrap();
+        found[what].as_u64().unwrap()
+    };
+    for (what, more) in [("minor_faults", 50), ("peak_resident_bytes", 1 << 20)] {
+        assert!(of_true("primalloc", what) < of_true("glibc", what) + more, "{what}");
     }
 }
 

@@ -66,9 +66,14 @@ pub fn probe(library: &Path) -> Result<ProbeAnswer> {
         serde_json::from_slice(&output.stdout).context("a program under it said nonsense")?;
     let is_serving = answer.malloc_from.as_deref().is_some_and(|file| Path::new(file) == library);
     if !is_serving {
-        bail!("it does not take the place of malloc {complaint}");
+        bail!("{}", format!("it does not take the place of malloc {complaint}").trim_end());
     }
     Ok(answer)
+}
+
+/// An error names the library, and says why programs do not run on it.
+pub fn check_serves(library: &Path) -> Result<()> {
+    probe(library).map(drop).with_context(|| library.display().to_string())
 }
 
 fn set_alarm() -> io::Result<()> {

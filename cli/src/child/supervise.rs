@@ -96,12 +96,12 @@ impl Supervisor {
     }
 
     /// Waits for the program's end.
-    pub fn wait_for_end(&mut self, child: &Child) -> Result<Outcome> {
+    pub fn wait_for_end(&mut self, child: &Child) -> Result<End> {
         let pid = Pid::from_raw(child.id() as i32);
         loop {
             self.wait_for_signal(PollTimeout::NONE)?;
             if let Some(end) = self.take_signals(pid)? {
-                return Ok(end.outcome);
+                return Ok(end);
             }
         }
     }

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::unistd::{Pid, Uid, geteuid};
 
 use crate::allocators::{self, option_complaints};
 use crate::arguments::PreloadArguments;
-use crate::child::{self, LaunchStamp, Outcome, Supervisor};
+use crate::child::{self, LaunchStamp, Supervisor};
 use crate::environment;
 use crate::explain;
 use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
@@ -157,13 +156,13 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
     let child = child::start_stamped(&program, &mut command, mask, &stamp)?;
     let pid = Pid::from_raw(child.id() as i32);
     let running = recorder.begin(pid, shell_text(&arguments.command), minor_of(&stamp.usage()))?;
-    let outcome: Outcome = supervisor.wait_for_end(&child)?;
-    let findings = running.finish(end_of_children(&stamp)?)?;
+    let ended = supervisor.wait_for_end(&child)?;
+    let findings = running.finish(end_of(&ended.usage, &stamp.usage()))?;
     if !are_heeded {
         tell_of_options(arguments);
     }
     report(arguments, &findings, false)?;
-    Ok(outcome.imitate())
+    Ok(ended.outcome.imitate())
 }
 
 /// As the caller has it, or on the allocator that is asked for and no other; and whether that is
@@ -186,7 +185,10 @@ fn set_environment(
     if let Some(library) = candidate.library() {
         match program::check_preloadable(program, library) {
             Err(reason) if reason.is_only_about_preloading() && *force => {}
-            checked => checked?,
+            checked => {
+                checked?;
+                allocators::check_serves(library)?;
+            }
         }
     }
     environment::replace_allocator(command, candidate.library())?;
@@ -194,7 +196,7 @@ fn set_environment(
 }
 
 /// What primalloc would say of them. It is asked when all has been counted: a process that is
-/// started for it is a child as the program is.
+/// started for it would be watched as the program is.
 fn tell_of_options(arguments: &FaultsArguments) {
     let PreloadArguments { library, options, .. } = &arguments.preload;
     let Ok(found) = library::find(library.as_deref()) else { return };
@@ -207,14 +209,13 @@ fn minor_of(usage: &libc::rusage) -> u64 {
 }
 
 /// What the kernel has counted for the program and all that it has waited for, without the start.
-fn end_of_children(stamp: &LaunchStamp) -> Result<End> {
-    let usage: Usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("cannot read the usage")?;
-    let before = stamp.usage();
-    Ok(End {
-        minor: (usage.minor_page_faults() as u64).saturating_sub(minor_of(&before)),
-        major: (usage.major_page_faults() as u64).saturating_sub(before.ru_majflt as u64),
-        peak_resident_bytes: usage.max_rss() as u64 * 1024,
-    })
+/// Other children of the tool have tried the library: they do not count.
+fn end_of(usage: &libc::rusage, before: &libc::rusage) -> End {
+    End {
+        minor: minor_of(usage).saturating_sub(minor_of(before)),
+        major: (usage.ru_majflt as u64).saturating_sub(before.ru_majflt as u64),
+        peak_resident_bytes: usage.ru_maxrss as u64 * 1024,
+    }
 }
 
 fn watch_process(arguments: &FaultsArguments, pid: Pid) -> Result<ExitCode> {

@@ -145,7 +145,8 @@ impl MeasuredArguments {
         check_options(plan)
     }
 
-    /// Makes sure that every library gets into the program.
+    /// Makes sure that every library gets into the program, and is an allocator's: with another one
+    /// glibc would be measured under its name.
     fn check_libraries(&self, plan: &Plan) -> Result<()> {
         if plan.program.own_malloc().is_some() {
             tell(plan.program.own_malloc_remark());
@@ -161,6 +162,7 @@ impl MeasuredArguments {
                 answer => {
                     answer?;
                     measure::check_loads(plan.program, library)?;
+                    allocators::check_serves(library)?;
                 }
             }
         }

@@ -129,7 +129,7 @@ impl Started {
     }
 
     pub fn wait_for_end(&mut self) -> Result<Outcome> {
-        self.supervisor.wait_for_end(&self.child)
+        Ok(self.supervisor.wait_for_end(&self.child)?.outcome)
     }
 
     pub fn wait_for_end_unless(&mut self, is_over: impl Fn() -> bool) -> Result<Option<Outcome>> {

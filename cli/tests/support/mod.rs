@@ -31,6 +31,12 @@ pub static FAKE_LIBRARY: LazyLock<PathBuf> =
 pub static SILENT_LIBRARY: LazyLock<PathBuf> =
     LazyLock::new(|| compile("fake_library.c", "libsilent.so", &["-shared", "-fPIC", "-DSILENT"]));
 
+/// No allocator's.
+pub static OTHER_LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
+    let source = script("other_library.c", "int is_there = 1;\n");
+    compile(source.to_str().unwrap(), "libother.so", &["-shared", "-fPIC"])
+});
+
 pub static STATIC_PROGRAM: LazyLock<PathBuf> =
     LazyLock::new(|| compile("hello.c", "static-hello", &["-static"]));
 
