@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::allocators::ld_cache;
+use crate::program::Image;
 
 pub const FILE_NAME: &str = "libprimalloc.so";
 /// All that is there where only programs run and none is linked.
 const SONAME: &str = "libprimalloc.so.0";
 
 /// The library named by the user, else the first one found, as an absolute path.
-pub fn find(named: Option<&Path>) -> Result<PathBuf> {
-    match named {
-        Some(path) => named_library(path),
+pub fn find(path: Option<&Path>) -> Result<PathBuf> {
+    match path {
+        Some(path) => named(path).and_then(only_ours),
         None => installed_library().with_context(|| {
             let places: Vec<String> =
                 directories().iter().map(|path| format!("  {}", path.display())).collect();
@@ -28,7 +29,20 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-fn named_library(path: &Path) -> Result<PathBuf> {
+/// Of another one, one would wait in vain for the answer. What cannot be read is refused by whoever
+/// is to load it.
+fn only_ours(library: PathBuf) -> Result<PathBuf> {
+    if Image::read(&library).is_ok_and(|image| !image.has_version) {
+        bail!(
+            "{}: not a library of primalloc; compare, advise and faults take others, as NAME=PATH",
+            library.display()
+        );
+    }
+    Ok(library)
+}
+
+/// Whatever library it is, as an absolute path.
+pub fn named(path: &Path) -> Result<PathBuf> {
     if !path.exists() {
         bail!("{}: no such library", path.display());
     }

@@ -13,9 +13,10 @@ use procfs::ProcError;
 use procfs::process::{MMapPath, Process, Stat, all_processes};
 use serde::Serialize;
 
+use crate::allocators::is_glibc;
 use crate::handshake;
 use crate::proc_texts;
-use crate::program::Image;
+use crate::program::{Image, LinkedMalloc};
 
 /// What the library names its anonymous memory, where the kernel lets it.
 pub const ANONYMOUS_NAME: &str = "anon:primalloc";
@@ -240,11 +241,43 @@ pub fn program_name(process: &Process) -> Option<String> {
     Some(name.trim_end_matches(':').to_owned())
 }
 
-/// Why a process that was started with `library` does not run on it, as exactly as can be known.
-pub fn explain_missing_library(pid: Pid, library: &Path) -> String {
-    let unknown = "it has ended before one could see why; the loader may have said so above";
+/// Whether a process that was started with `library` will never have it: what is preloaded comes
+/// before libc. One that is still being loaded may have neither.
+pub fn is_left_out(pid: Pid, library: &Path) -> bool {
+    let look = || {
+        let process = Process::new(pid.as_raw()).ok()?;
+        let image = Image::read(&process.exe().ok()?).ok()?;
+        let maps = proc_texts::maps(&process).ok()?;
+        let is_in = |is_it: &dyn Fn(&Path) -> bool| {
+            let is_it = |map: &MMapPath| matches!(map, MMapPath::Path(path) if is_it(path));
+            maps.iter().any(|map| is_it(&map.pathname))
+        };
+        let real = real_path(library);
+        let has_ours = image.malloc == Some(LinkedMalloc::Primalloc)
+            || is_in(&|path| path == real || is_library(path));
+        Some(!has_ours && (image.is_static() || is_in(&is_glibc)))
+    };
+    look().unwrap_or(false)
+}
+
+/// As it stands in the mappings.
+fn real_path(library: &Path) -> PathBuf {
+    library.canonicalize().unwrap_or_else(|_| library.to_owned())
+}
+
+/// Why a process that was started with `library` does not run on it, as exactly as can be known;
+/// `program` is the file that it was started from.
+pub fn explain_missing_library(pid: Pid, library: &Path, program: &Path) -> String {
+    let is_static = |file: &Path| Image::read(file).is_ok_and(|image| image.is_static());
+    let of_static = |file: &Path| {
+        format!("{} is linked statically, so no loader brings a library in", file.display())
+    };
+    let unknown = match is_static(program) {
+        true => of_static(program),
+        false => "it has ended before one could see why; the loader may have said so above".into(),
+    };
     let Ok(process) = Process::new(pid.as_raw()) else {
-        return unknown.to_owned();
+        return unknown;
     };
     let is_secure = process.auxv().is_ok_and(|vector| vector.get(&AT_SECURE) == Some(&1));
     if is_secure {
@@ -252,21 +285,19 @@ pub fn explain_missing_library(pid: Pid, library: &Path) -> String {
             .to_owned();
     }
     match (process.exe(), mapped_primalloc(&process)) {
-        (_, Ok(Some(Mapped::Library(path)))) if path == library => format!(
+        (_, Ok(Some(Mapped::Library(path)))) if path == real_path(library) => format!(
             "{} is loaded but has not answered; it may be of another version than this tool",
             library.display()
         ),
         (_, Ok(Some(Mapped::Library(path)))) => {
             format!("{} is loaded, not {}, and has not answered", path.display(), library.display())
         }
-        (Ok(exe), Ok(_)) if Image::read(&exe).is_ok_and(|image| image.loader.is_none()) => {
-            format!("{} is linked statically, so no loader brings a library in", exe.display())
-        }
+        (Ok(exe), Ok(_)) if is_static(&exe) => of_static(&exe),
         (Ok(exe), Ok(_)) => format!(
             "the loader has left {} out of {}; what it said above may tell why",
             library.display(),
             exe.display()
         ),
-        _ => unknown.to_owned(),
+        _ => unknown,
     }
 }

@@ -84,7 +84,9 @@ fn a_malloc_of_the_programs_own_is_told_of() {
 fn a_static_program_that_is_forced_is_still_reported() {
     let mut forced = tool();
     forced.args(["run", "--force", "--"]).arg(&*STATIC_PROGRAM);
-    forced.assert().success().stderr(contains("does not run on primalloc"));
+    let says =
+        contains("does not run on primalloc").and(contains("static-hello is linked statically"));
+    forced.assert().success().stderr(says);
 }
 
 #[test]

@@ -2,6 +2,12 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use predicates::prelude::*;
 use predicates::str::contains;
 use support::*;
@@ -90,6 +96,36 @@ fn a_library_that_has_loaded_but_is_silent_is_recognised() {
     let mut tool = tool();
     tool.env("PRIMALLOC_LIBRARY", silent).args(["run", "--", "sleep", "5"]);
     tool.assert().success().stderr(contains("is loaded but has not answered"));
+}
+
+/// The loader leaves it out, and the program goes on without it: not only its end tells.
+#[test]
+fn a_library_that_is_left_out_is_told_of_while_the_program_runs() {
+    const SYSTEM_OFFSET: usize = 7;
+    let library = FILES.join("libprimalloc_foreign.so");
+    let mut bytes = std::fs::read(&*FAKE_LIBRARY).unwrap();
+    bytes[SYSTEM_OFFSET] = 0xff;
+    std::fs::write(&library, bytes).unwrap();
+    let mut command = plain_tool();
+    command.env("PRIMALLOC_LIBRARY", library).args(["run", "--", "sleep", "60"]);
+    let mut running = command.stderr(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(running.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let start = Instant::now();
+    let line = said.into_iter().find(|line| line.starts_with("primalloc: ")).unwrap();
+    assert!(line.contains("sleep does not run on primalloc: the loader has left"), "{line}");
+    assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
+    kill(Pid::from_raw(running.id() as i32), Signal::SIGTERM).unwrap();
+    running.wait().unwrap();
+}
+
+#[test]
+fn a_library_of_somebody_else_is_refused() {
+    let says = format!("{}: not a library of primalloc; compare", OTHER_LIBRARY.display());
+    for verb in ["run", "watch", "profile", "leaks"] {
+        let mut tool = tool();
+        tool.arg(verb).arg("--library").arg(&*OTHER_LIBRARY).args(["--", "echo", "run"]);
+        tool.assert().code(125).stdout("").stderr(contains(&says));
+    }
 }
 
 #[test]

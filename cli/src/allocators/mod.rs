@@ -111,7 +111,7 @@ pub fn find_all(primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
     let cache = ld_cache::read();
     let mut found = vec![Allocator::glibc()];
     let ours = match primalloc {
-        Some(path) => Some(library::find(Some(path))?),
+        Some(path) => Some(library::named(path)?),
         None => library::installed_library(),
     };
     found.extend(ours.map(|library| Allocator::with_library(PRIMALLOC, library)));
@@ -125,7 +125,7 @@ fn named(word: &str, primalloc: Option<&Path>) -> Result<Vec<Allocator>> {
         if name.is_empty() || path.is_empty() {
             bail!("{word}: an allocator of your own is NAME=PATH");
         }
-        return Ok(vec![Allocator::with_library(name, library::find(Some(Path::new(path)))?)]);
+        return Ok(vec![Allocator::with_library(name, library::named(Path::new(path))?)]);
     }
     match word {
         "" => bail!("an allocator's name is missing"),

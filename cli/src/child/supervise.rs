@@ -53,6 +53,9 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 /// How often one looks after what a measured program leaves.
 const LOOK_MILLISECONDS: u16 = 100;
 
+/// How often one looks whether the handshake is waited for in vain.
+const HANDSHAKE_LOOK: Duration = Duration::from_millis(200);
+
 /// Loading a library takes milliseconds; a busy machine may take a hundred times as long.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -76,19 +79,27 @@ impl Supervisor {
         Ok(Supervisor { signals, original_mask, is_to_stop: Cell::new(false) })
     }
 
-    /// What became of the handshake, and how the program ended if it did before.
+    /// What became of the handshake, and how the program ended if it did before. `is_in_vain` is
+    /// asked now and then.
     pub fn wait_for_handshake(
         &mut self,
         child: &Child,
         handshake: &mut Handshake,
+        is_in_vain: impl Fn() -> bool,
     ) -> Result<(State, Option<Outcome>)> {
         let pid = Pid::from_raw(child.id() as i32);
         let deadline = Instant::now() + HANDSHAKE_PATIENCE;
+        let mut next_look = Instant::now() + HANDSHAKE_LOOK;
         loop {
-            self.wait_for_news(handshake, deadline)?;
+            self.wait_for_news(handshake, next_look)?;
             let ended = self.take_signals(pid)?;
             let state = handshake.poll();
-            let is_late = ended.is_some() || Instant::now() >= deadline;
+            let now = Instant::now();
+            let mut is_late = ended.is_some() || now >= deadline;
+            if !is_late && now >= next_look {
+                is_late = is_in_vain();
+                next_look = now + HANDSHAKE_LOOK;
+            }
             if state != State::Waiting || is_late {
                 return Ok((state, ended.map(|end| end.outcome)));
             }

@@ -48,6 +48,8 @@ pub struct Image {
     pub malloc: Option<LinkedMalloc>,
     /// It says where primalloc's records are: the library does, and who has it linked in.
     pub has_note: bool,
+    /// It tells primalloc's version, as every flavour of the library does.
+    pub has_version: bool,
 }
 
 /// Whose malloc is linked into a program.
@@ -71,6 +73,11 @@ impl Image {
         };
         described.map_err(|error| anyhow!("a damaged ELF file: {error}"))
     }
+
+    /// Whether no loader brings a library in: but the loader itself, started by its name, does.
+    pub fn is_static(&self) -> bool {
+        self.loader.is_none() && self.soname.is_none()
+    }
 }
 
 fn describe<'data, Header, Data>(data: Data) -> object::Result<Image>
@@ -89,6 +96,7 @@ where
         is_go: false,
         malloc: None,
         has_note: false,
+        has_version: false,
     };
     for segment in file.elf_program_headers() {
         if let Some(loader) = segment.interpreter(endian, data)? {
@@ -109,20 +117,21 @@ where
     });
     image.has_note = sections.section_by_name(endian, b".note.primalloc").is_some();
     let symbols = file.elf_dynamic_symbol_table();
-    let has_malloc = symbols.iter().any(|symbol| {
-        let is_malloc = symbols.symbol_name(endian, symbol).is_ok_and(|name| name == b"malloc");
-        is_malloc && !symbol.is_undefined(endian)
-    });
+    let defines = |wanted: &[u8]| {
+        symbols.iter().any(|symbol| {
+            let is_wanted = symbols.symbol_name(endian, symbol).is_ok_and(|name| name == wanted);
+            is_wanted && !symbol.is_undefined(endian)
+        })
+    };
+    image.has_version = defines(b"prim_version");
     let mark = handshake::VARIABLE.as_bytes();
-    let has_mark = |section: &Header::SectionHeader| {
-        let texts = section.data(endian, data).unwrap_or_default();
-        texts.windows(mark.len()).any(|window| window == mark)
-    };
     let is_ours = || {
-        let texts = sections.section_by_name(endian, b".rodata");
-        texts.is_some_and(|(_, section)| has_mark(section))
+        sections.section_by_name(endian, b".rodata").is_some_and(|(_, section)| {
+            let texts = section.data(endian, data).unwrap_or_default();
+            texts.windows(mark.len()).any(|window| window == mark)
+        })
     };
-    image.malloc = match has_malloc {
+    image.malloc = match defines(b"malloc") {
         true if is_ours() => Some(LinkedMalloc::Primalloc),
         true => Some(LinkedMalloc::Other),
         // A static program shows no names to libraries, and those of the crate are hidden.

@@ -13,7 +13,7 @@ use crate::child::{self, Outcome, Supervisor};
 use crate::environment;
 use crate::handshake::{Handshake, State};
 use crate::library;
-use crate::processes::explain_missing_library;
+use crate::processes::{explain_missing_library, is_left_out};
 use crate::program::{self, CannotStart, LinkedMalloc, Program};
 use crate::verbs::report_files::tell;
 
@@ -120,10 +120,12 @@ impl Started {
     /// Until the library is in effect, or it is told that it is not; how the program ended if it
     /// did before.
     pub fn wait_for_library(&mut self) -> Result<Option<Outcome>> {
+        let pid = Pid::from_raw(self.pid());
+        let is_in_vain = || is_left_out(pid, &self.library);
         let (state, outcome) =
-            self.supervisor.wait_for_handshake(&self.child, &mut self.handshake)?;
+            self.supervisor.wait_for_handshake(&self.child, &mut self.handshake, is_in_vain)?;
         if !self.how.quiet {
-            warn_unless_in_effect(&self.program, &self.library, Pid::from_raw(self.pid()), &state);
+            warn_unless_in_effect(&self.program, &self.library, pid, &state);
         }
         Ok(outcome)
     }
@@ -208,7 +210,7 @@ fn warn_unless_in_effect(program: &Program, library: &Path, pid: Pid, state: &St
         )),
         State::Waiting | State::Closed => tell(format!(
             "{name} does not run on primalloc: {}",
-            explain_missing_library(pid, library)
+            explain_missing_library(pid, library, &program.image)
         )),
     }
 }
