@@ -141,6 +141,13 @@ fn a_program_without_a_profile_is_told() {
     assert.stderr(contains("has written no profile"));
     tool().args(["leaks", "--", "true"]).assert().code(125).stderr(contains("no report of leaks"));
     tool().args(["leaks", "--", "sh", "-c", "exit 4"]).assert().code(4);
+    for verb in ["profile", "leaks"] {
+        let mut killed = tool();
+        killed.args([verb, "--", "sh", "-c", "kill -INT $$"]);
+        let says =
+            contains(": it was killed by SIGINT, and a program that a signal ends writes none; ");
+        killed.assert().interrupted().stderr(says.and(contains("let it end by exit")));
+    }
     tool().args(["leaks", "--suppressions", "/no/such", "--", "true"]).assert().code(125);
     tool().args(["profile", "--rate", "0", "--", "true"]).assert().code(125);
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-use super::process_files::{ProcessFile, keep, of_another, tell_not_shown};
+use super::process_files::{ProcessFile, keep, none_written, of_another, tell_not_shown};
 use super::profile_options::{Heading, PageArguments, Shown, keep_output_free};
 use super::report_files::{all_of, check_files, limit_of, shell_text, take_output, tell};
 use super::run::{Ended, run_with};
@@ -99,10 +99,8 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let mut others = reports_in(directory.path())?;
     let own = others.iter().position(|file| file.pid == pid);
     let Some(file) = own.or_else(|| who_lost_most(&others)).map(|at| others.remove(at)) else {
-        tell(
-            "the program has written no report of leaks: it ended by a signal or by _exit, is \
-             another user or in another root directory now, or this library has no leak checker",
-        );
+        let instead = "let it end by exit";
+        tell(none_written(outcome, "report of leaks", "leak checker", instead));
         drop(directory);
         return Ok(outcome.imitate_failure());
     };

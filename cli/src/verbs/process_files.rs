@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::report_files::{all_of, copy, tell};
+use crate::child::Outcome;
 
 /// Stands for the process's number in names of files, as in the library's settings.
 pub const NUMBER: &str = "%p";
@@ -29,6 +30,21 @@ pub fn keep(target: &Path, shown: &ProcessFile, others: &[ProcessFile]) -> Resul
             }))
         }
     }
+}
+
+/// What the program has not written, and why: its end tells, or nobody knows. `instead` is what
+/// helps with one that signals end.
+pub fn none_written(outcome: Outcome, what: &str, part: &str, instead: &str) -> String {
+    let why = match outcome {
+        Outcome::Killed(_) => {
+            format!("it was {outcome}, and a program that a signal ends writes none; {instead}")
+        }
+        Outcome::Exited(_) => format!(
+            "it ended by _exit, is another user or in another root directory now, or this library \
+             has no {part}"
+        ),
+    };
+    format!("the program has written no {what}: {why}")
 }
 
 /// Unless all were kept.

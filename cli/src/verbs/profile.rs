@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::meant::process_number;
-use super::process_files::{NUMBER, ProcessFile, keep, of_another, tell_not_shown};
+use super::process_files::{NUMBER, ProcessFile, keep, none_written, of_another, tell_not_shown};
 use super::profile_options::{Heading, ShownArguments, WrittenArguments, keep_output_free};
 use super::profile_running;
 use super::report_files::{all_of, check_files, shell_text, take_output, tell};
@@ -43,6 +43,7 @@ fails, there is no profile, or it is empty where a malloc is linked into the pro
 the program cannot be started.";
 
 const VARIABLE: &str = "PRIMALLOC_PROFILE";
+const INSTEAD: &str = "profile it while it runs, by primalloc profile --pid, or let it end by exit";
 
 /// Run a program and show who holds its memory: live, at the peak, in all
 ///
@@ -138,10 +139,7 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
             if is_quiet { keep_output_free(command) } else { Ok(()) }
         })?;
     let Some(found) = Found::of(&directory, pid)? else {
-        tell(
-            "the program has written no profile: it ended by a signal or by _exit, is another user \
-             or in another root directory now, or this library has no profiler",
-        );
+        tell(none_written(outcome, "profile", "profiler", INSTEAD));
         drop(directory);
         return Ok(outcome.imitate_failure());
     };
