@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "objects/heap.h"
+#include "objects/thread_cache.h"
 #include "objects/watcher.h"
 #include "pages/metadata.h"
 #include "primalloc.h"
@@ -91,7 +92,9 @@ static struct copy *copy_of(const struct prim_hooks *hooks) {
             return copy;
         }
     }
+    thread_cache_nest(); /* a signal's handler may allocate as well */
     struct copy *copy = metadata_allocate(sizeof *copy, _Alignof(struct copy));
+    thread_cache_leave();
     if (copy) {
         copy->hooks = *hooks;
         do {

@@ -183,7 +183,9 @@ void maintenance_start(const void *caller, bool is_large) {
     }
     size_t returnable = returnable_bytes();
     size_t least = load_relaxed(&maintenance_least);
+    thread_cache_nest(); /* it takes a lock, and a signal's handler may come here as well */
     least += purge_bare_bytes(returnable > least ? returnable - least : 0);
+    thread_cache_leave();
     bool is_worth_it = returnable >= least;
     if (!compare_exchange_relaxed(&maintenance_threshold, &threshold,
                                   is_worth_it ? CANNOT_START : least) ||

@@ -242,10 +242,14 @@ static void on_signal(int number) {
     (void)number;
     int saved_errno = errno;
     store_relaxed(&is_file_wanted, true);
-    if (!thread_cache_is_inside() && lock_try_acquire_unranked(&profile_lock)) {
-        lock_rank_entered(LOCK_PROFILE);
-        thread_cache_nest();
-        leave();
+    if (!thread_cache_is_inside()) {
+        thread_cache_nest(); /* before the lock: another handler may come on top of this one */
+        if (lock_try_acquire_unranked(&profile_lock)) {
+            lock_rank_entered(LOCK_PROFILE);
+            leave();
+        } else {
+            thread_cache_leave();
+        }
     }
     errno = saved_errno;
 }

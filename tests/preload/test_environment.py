@@ -128,6 +128,13 @@ def test_t04_what_is_said_later(harness, library, setting, call):
     assert victim.read_bytes() == b"mine"
 
 
+def test_handlers_wait_for_nobody(harness, fixtures, each_library):
+    """Not even where the heap is asked how much of it is free."""
+    program = fixtures("free_in_handler.c")
+    result = harness.run([program], environment=harness.environment(LD_PRELOAD=str(each_library)))
+    assert result.stdout == b"done\n"
+
+
 def test_verbose_speaks_once_on_standard_error(harness, library):
     result = harness.run_preloaded(["true"], changes={"PRIMALLOC_VERBOSE": "1"})
     lines = result.stderr.decode().splitlines()
