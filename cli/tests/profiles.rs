@@ -143,9 +143,9 @@ fn a_program_without_a_profile_is_told() {
     tool().args(["leaks", "--", "sh", "-c", "exit 4"]).assert().code(4);
     for verb in ["profile", "leaks"] {
         let mut killed = tool();
-        killed.args([verb, "--", "sh", "-c", "kill -INT $$"]);
+        killed.args([verb, "--", "sh", "-c", "kill -TERM $$"]);
         let says =
-            contains(": it was killed by SIGINT, and a program that a signal ends writes none; ");
+            contains(": it was killed by SIGTERM, and a program that a signal ends writes none; ");
         killed.assert().interrupted().stderr(says.and(contains("let it end by exit")));
     }
     tool().args(["leaks", "--suppressions", "/no/such", "--", "true"]).assert().code(125);
