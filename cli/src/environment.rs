@@ -100,9 +100,9 @@ impl Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        match self.value.as_str() {
-            "" => formatter.write_str(&self.name),
-            value => write!(formatter, "{}={value}", self.name),
+        match (self.name.as_str(), self.value.as_str()) {
+            (HELP, "") => formatter.write_str(HELP),
+            (name, value) => write!(formatter, "{name}={value}"),
         }
     }
 }
