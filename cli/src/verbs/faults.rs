@@ -20,7 +20,7 @@ use crate::library;
 use crate::output::faults as output;
 use crate::proc_texts;
 use crate::program::{self, Program};
-use crate::verbs::meant::meant;
+use crate::verbs::meant::{meant, process_number};
 use crate::verbs::profile_options::keep_output_free;
 use crate::verbs::report_files::{
     STANDARD_OUTPUT, all_of, check_files, limit_of, print, print_beside, shell_text, take_output,
@@ -51,11 +51,12 @@ fails, 126 or 127 if the program cannot be started.";
 /// Runs the program as it is, or watches a running process, and reports its page faults, with the
 /// processes that it starts.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "primalloc faults [OPTIONS] -- <PROGRAM>...
+       primalloc faults [OPTIONS] --pid <PID>")]
 pub struct FaultsArguments {
     /// Watch this running process instead of starting a program
-    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "allocator", "options"],
-          allow_negative_numbers = true)]
+    #[arg(long, value_name = "PID", value_parser = process_number,
+          conflicts_with_all = ["command", "allocator", "options"], allow_negative_numbers = true)]
     pid: Option<i32>,
 
     /// Stop watching the running process after this time, for example 10s
@@ -234,9 +235,6 @@ fn watch_process(arguments: &FaultsArguments, pid: Pid) -> Result<ExitCode> {
 
 /// The command line of a process that may be watched.
 fn check_process(pid: Pid) -> Result<String> {
-    if pid.as_raw() <= 0 {
-        bail!("{pid}: there is no such process");
-    }
     let process = procfs::process::Process::new(pid.as_raw());
     let process = process.map_err(|error| explain::refusal(pid.as_raw(), error))?;
     explain::check(&process)?;

@@ -49,7 +49,8 @@ const INSTEAD: &str = "profile it while it runs, by primalloc profile --pid, or 
 ///
 /// Of a running process (--pid) it shows who allocates from now on.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "primalloc profile [OPTIONS] -- <PROGRAM>...
+       primalloc profile [OPTIONS] --pid <PID>")]
 pub struct ProfileArguments {
     /// Profile this running process from now on instead of starting a program
     #[arg(long, value_name = "PID", value_parser = process_number,
