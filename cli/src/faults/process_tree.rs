@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 use procfs::process::{Process, Stat};
 
+use crate::proc_texts;
 use crate::processes::descendants;
 
 /// Looking for new processes takes at most this part of the time.
@@ -24,7 +25,7 @@ pub struct ProcessTree {
     root: i32,
     /// Descendants by when they started, so that a number used again is not taken for them.
     members: HashMap<i32, u64>,
-    /// What ran before one looked is not part of it.
+    /// What the root had started before and may not be watched: no part of it, nor what it starts.
     outsiders: HashSet<i32>,
     next_search: Instant,
     page_size: u64,
@@ -32,18 +33,25 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    pub fn new(root: Pid, is_running_already: bool) -> ProcessTree {
-        let mut tree = ProcessTree {
+    pub fn new(root: Pid) -> ProcessTree {
+        ProcessTree {
             root: root.as_raw(),
             members: HashMap::new(),
             outsiders: HashSet::new(),
             next_search: Instant::now(),
             page_size: procfs::page_size(),
             seen: 1,
-        };
-        if is_running_already {
-            tree.outsiders = tree.descendants().into_keys().collect();
         }
+    }
+
+    /// With all that the process has started before: servers fork their workers first.
+    pub fn of_running(root: Pid) -> ProcessTree {
+        let mut tree = ProcessTree::new(root);
+        let (members, others): (HashMap<i32, u64>, HashMap<i32, u64>) =
+            tree.descendants().into_iter().partition(|(pid, _)| may_be_watched(*pid));
+        tree.seen += members.len();
+        tree.members = members;
+        tree.outsiders = others.into_keys().collect();
         tree
     }
 
@@ -79,7 +87,7 @@ impl ProcessTree {
     fn search(&mut self) {
         let begin = Instant::now();
         for (pid, start) in self.descendants() {
-            if !self.outsiders.contains(&pid) && self.members.insert(pid, start).is_none() {
+            if self.members.insert(pid, start).is_none() {
                 self.seen += 1;
             }
         }
@@ -89,6 +97,10 @@ impl ProcessTree {
     fn descendants(&self) -> HashMap<i32, u64> {
         let mut found = descendants(|pid| pid == self.root || self.members.contains_key(&pid));
         found.remove(&self.root);
+        if !self.outsiders.is_empty() {
+            let theirs = descendants(|pid| self.outsiders.contains(&pid));
+            found.retain(|pid, _| !self.outsiders.contains(pid) && !theirs.contains_key(pid));
+        }
         found
     }
 
@@ -96,6 +108,20 @@ impl ProcessTree {
     pub fn pids(&self) -> Vec<i32> {
         self.members.keys().copied().chain([self.root]).collect()
     }
+
+    pub fn threads(&self) -> Vec<i32> {
+        self.pids().into_iter().flat_map(threads_of).collect()
+    }
+}
+
+fn threads_of(pid: i32) -> Vec<i32> {
+    let tasks = Process::new(pid).and_then(|process| process.tasks());
+    tasks.map_or_else(|_| vec![pid], |tasks| tasks.flatten().map(|task| task.tid).collect())
+}
+
+/// The kernel asks the same of who reads its mappings as of who counts its faults.
+fn may_be_watched(pid: i32) -> bool {
+    Process::new(pid).and_then(|process| proc_texts::maps(&process)).is_ok()
 }
 
 fn stat_of(pid: i32) -> Option<Stat> {
@@ -113,11 +139,11 @@ mod tests {
     #[test]
     fn a_process_and_its_children_are_summed() {
         let own = Pid::this();
-        let alone = ProcessTree::new(own, true).sample().unwrap();
+        let alone = ProcessTree::of_running(own).sample().unwrap();
         assert!(alone.minor > 0 && alone.resident_bytes > 100_000);
         assert!(alone.virtual_bytes > alone.resident_bytes);
 
-        let mut tree = ProcessTree::new(own, true);
+        let mut tree = ProcessTree::of_running(own);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         tree.search();
         let is_found = tree.pids().contains(&(child.id() as i32));
@@ -131,7 +157,7 @@ mod tests {
     #[test]
     fn what_is_not_there_has_no_sample() {
         let beyond_all = Pid::from_raw(i32::MAX);
-        assert_eq!(ProcessTree::new(beyond_all, false).sample(), None);
+        assert_eq!(ProcessTree::new(beyond_all).sample(), None);
         assert!(!is_running(beyond_all) && is_running(Pid::this()));
     }
 }

@@ -59,6 +59,8 @@ pub struct End {
 /// Ready to watch: the events are open, so that nothing of the program is missed.
 pub struct Recorder {
     plan: Plan,
+    /// Of what runs already.
+    tree: Option<ProcessTree>,
     events: Option<Events>,
     unattributed: Option<String>,
 }
@@ -72,21 +74,20 @@ pub struct Running {
 impl Recorder {
     /// To be called on the thread that starts the program.
     pub fn new(plan: Plan) -> Recorder {
-        if !plan.attribute {
-            let unattributed = Some("--no-perf was given".to_owned());
-            return Recorder { plan, events: None, unattributed };
-        }
-        let opened = match plan.target {
-            Target::NextChild => Events::of_next_child(plan.every),
-            Target::Process(pid) => Events::of_threads(&threads_of(pid), plan.every),
+        let tree = match plan.target {
+            Target::NextChild => None,
+            Target::Process(pid) => Some(ProcessTree::of_running(pid)),
         };
-        match opened {
-            Ok(events) => Recorder { plan, events: Some(events), unattributed: None },
-            Err(error) => {
-                let unattributed = Some(refusal::explain(&error));
-                Recorder { plan, events: None, unattributed }
-            }
-        }
+        let open = || match &tree {
+            None => Events::of_next_child(plan.every),
+            Some(tree) => Events::of_threads(&tree.threads(), plan.every),
+        };
+        let (events, unattributed) = match plan.attribute.then(open) {
+            None => (None, Some("--no-perf was given".to_owned())),
+            Some(Ok(events)) => (Some(events), None),
+            Some(Err(error)) => (None, Some(refusal::explain(&error))),
+        };
+        Recorder { plan, tree, events, unattributed }
     }
 
     /// Why faults will not be attributed, if they will not.
@@ -151,14 +152,17 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(recorder: Recorder, pid: Pid, command: String, minor_before: u64) -> Watch {
-        let is_running_already = recorder.plan.target != Target::NextChild;
-        let mut tree = ProcessTree::new(pid, is_running_already);
+    fn new(mut recorder: Recorder, pid: Pid, command: String, minor_before: u64) -> Watch {
+        let running = recorder.tree.take();
+        let is_running_already = running.is_some();
+        let mut tree = running.unwrap_or_else(|| ProcessTree::new(pid));
+        let processes = tree.seen;
         let mut spaces = HashMap::new();
         let mut first_sample = Sample { minor: minor_before, ..Sample::default() };
         if is_running_already {
+            let space = |pid: i32| (pid as u32, AddressSpace::of_maps(&maps_of(pid)));
+            spaces.extend(tree.pids().into_iter().map(space));
             first_sample = tree.sample().unwrap_or_default();
-            spaces.insert(pid.as_raw() as u32, AddressSpace::of_maps(&maps_of(pid.as_raw())));
         }
         let timeline = Timeline::new(recorder.plan.interval);
         Watch {
@@ -174,7 +178,7 @@ impl Watch {
             last_sample: first_sample,
             timeline,
             spaces,
-            processes: 1,
+            processes,
             kinds: HashMap::new(),
             allocators: HashMap::new(),
             own_allocator: None,
@@ -426,11 +430,6 @@ fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64) -> Vec<KindRo
         }
     };
     KINDS.into_iter().map(row).collect()
-}
-
-fn threads_of(pid: Pid) -> Vec<i32> {
-    let tasks = Process::new(pid.as_raw()).and_then(|process| process.tasks());
-    tasks.map_or_else(|_| vec![pid.as_raw()], |tasks| tasks.flatten().map(|t| t.tid).collect())
 }
 
 fn maps_of(pid: i32) -> Vec<MemoryMap> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Pid, Uid, geteuid};
 
 use crate::allocators::{self, option_complaints};
@@ -221,6 +222,7 @@ fn end_of(usage: &libc::rusage, before: &libc::rusage) -> End {
 
 fn watch_process(arguments: &FaultsArguments, pid: Pid) -> Result<ExitCode> {
     let command = check_process(pid)?;
+    raise_limit_of_files();
     let mut supervisor = Supervisor::new()?;
     let recorder = Recorder::new(plan(arguments, Target::Process(pid)));
     warn_if_refused(arguments, &recorder);
@@ -231,6 +233,14 @@ fn watch_process(arguments: &FaultsArguments, pid: Pid) -> Result<ExitCode> {
     let findings = running.finish(End::default())?;
     report(arguments, &findings, true)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Events take three for each thread and processor; no program is started that would inherit it.
+fn raise_limit_of_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // If it cannot be raised, what was opened in vain says so.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
 }
 
 /// The command line of a process that may be watched.
