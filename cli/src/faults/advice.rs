@@ -34,7 +34,7 @@ const fn last_word(applies: fn(&Findings) -> bool, says: fn(&Findings) -> String
     Rule { applies, says, is_last_word: true }
 }
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     rule(
         |f| f.major_faults >= MANY_MAJOR,
         |f| {
@@ -46,7 +46,17 @@ const RULES: [Rule; 12] = [
         },
     ),
     last_word(
-        |f| f.minor_faults < STORM_FAULTS || f.worst_rate().is_some_and(|rate| rate < STORM_RATE),
+        |f| f.minor_faults < STORM_FAULTS,
+        |f| {
+            format!(
+                "{} minor faults in all are no storm: they cost a few milliseconds at most, and no \
+                 allocator or option would make a difference worth having.",
+                with_thousands(f.minor_faults)
+            )
+        },
+    ),
+    last_word(
+        |f| f.worst_rate().is_some_and(|rate| rate < STORM_RATE),
         |f| {
             format!(
                 "{}: that is no storm, and no allocator or option would make a difference worth \
@@ -239,6 +249,8 @@ pub fn advice(findings: &Findings) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::Timeline;
     use super::super::sample::storm;
     use super::*;
@@ -323,9 +335,14 @@ mod tests {
         findings.minor_faults = 900;
         let text = said(&findings);
         assert!(text.contains("no storm") && !text.contains("returns"), "{text}");
-        assert!(text.starts_with("900 minor faults, 327,680 a second at worst: "), "{text}");
-        findings.timeline = Timeline::new(None);
-        assert!(said(&findings).starts_with("900 minor faults: that is no storm"));
+        // The worst rate of a short program says nothing: it is that of its start.
+        assert!(text.starts_with("900 minor faults in all are no storm: they cost"), "{text}");
+        findings.minor_faults = 100_000;
+        findings.timeline = Timeline::new(Some(Duration::from_secs(100)));
+        findings.timeline.push(Duration::from_secs(100), (100_000, 0), 1, 1);
+        let text = said(&findings);
+        assert!(text.starts_with("100,000 minor faults, 1,000 a second at worst: "), "{text}");
+        assert!(text.contains("no storm"), "{text}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn text(findings: &Findings, limit: Option<usize>) -> String {
     let mut text = format!("{}\n{}\n", findings.subject.command.bold(), caption(findings).dimmed());
     text += &format!("{}\n\n", wrapped(&totals(findings), width));
     let room = width.saturating_sub(LABEL_WIDTH + SCALE_WIDTH);
-    text += &picture(&findings.timeline, room.clamp(COLUMNS_MIN, COLUMNS_MAX));
+    text += &picture(findings, room.clamp(COLUMNS_MIN, COLUMNS_MAX));
     if !findings.kinds.is_empty() {
         text += &format!("\n{}", kinds(findings, limit));
     }
@@ -50,7 +50,8 @@ struct Lane {
 }
 
 /// Faults a second above the sizes, on one axis of time.
-fn picture(timeline: &Timeline, columns: usize) -> String {
+fn picture(findings: &Findings, columns: usize) -> String {
+    let timeline = &findings.timeline;
     if !timeline.is_seen() {
         return "The program was over before its sizes could be seen.\n".to_owned();
     }
@@ -60,14 +61,15 @@ fn picture(timeline: &Timeline, columns: usize) -> String {
         resampled(timeline, &values, columns)
     };
     let top = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
-    let a_second = |values: &[f64]| format!("{} a second", with_thousands(top(values) as u64));
+    let a_second =
+        |values: &[f64]| format!("{} a second", with_thousands(top(values).round() as u64));
     let bytes = |values: &[f64]| bytes_text(top(values) as u64);
     let (minor, major) = (rate(|p| p.minor_faults), rate(|p| p.major_faults));
     let (resident, mapped) = (size(|p| p.resident_bytes), size(|p| p.virtual_bytes));
     let lanes = [
         Lane { label: "minor faults", scale: a_second(&minor), values: minor },
         Lane { label: "major faults", scale: a_second(&major), values: major },
-        Lane { label: "resident", scale: bytes(&resident), values: resident },
+        Lane { label: "resident", scale: seen(bytes(&resident), findings), values: resident },
         Lane { label: "virtual", scale: bytes(&mapped), values: mapped },
     ];
     let mut text = String::new();
@@ -78,6 +80,12 @@ fn picture(timeline: &Timeline, columns: usize) -> String {
     let end = format!("{:.2} s", timeline.seconds());
     let axis = format!("0{end:>rest$}", rest = columns - 1);
     text + &format!("{:LABEL_WIDTH$}  {}\n", "", axis.dimmed())
+}
+
+/// The kernel knows a higher peak where the program was larger when nobody looked.
+fn seen(peak: String, findings: &Findings) -> String {
+    let is_whole = peak == bytes_text(findings.peak_resident_bytes);
+    if is_whole { peak } else { format!("{peak} at a look") }
 }
 
 /// Eighths of the largest; what is more than nothing is never shown as nothing.
@@ -252,6 +260,21 @@ mod tests {
         for made_up in ["a second", "virtual", "█"] {
             assert!(!report.contains(made_up), "{report}");
         }
+    }
+
+    #[test]
+    fn the_picture_agrees_with_the_totals() {
+        let mut findings = sample::storm();
+        findings.timeline = Timeline::new(Some(std::time::Duration::from_millis(300)));
+        findings.timeline.push(std::time::Duration::from_millis(300), (200, 0), 67 << 20, 70 << 20);
+        let report = strip_str(&text(&findings, Some(90))).to_string();
+        assert!(report.contains("327,680 minor faults, 667 a second at worst;"), "{report}");
+        assert!(report.contains("█  667 a second\n"), "{report}");
+        assert!(!report.contains("at a look"), "{report}");
+        findings.peak_resident_bytes = 69 << 20;
+        let report = strip_str(&text(&findings, Some(90))).to_string();
+        assert!(report.contains("at most 69.0 MiB resident"), "{report}");
+        assert!(report.contains("  67.0 MiB at a look\n"), "{report}");
     }
 
     #[test]
