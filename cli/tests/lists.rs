@@ -26,6 +26,21 @@ fn allocators_are_tried() {
 }
 
 #[test]
+fn lists_are_written_to_files_as_well() {
+    for (verb, header) in [("ps", "runs on primalloc"), ("allocators", "NAME")] {
+        let file = FILES.join(format!("{verb}.json"));
+        let _ = fs::remove_file(&file);
+        let is_shown = contains(header).or(contains("PROGRAM"));
+        let to_file = format!("--json={}", file.display());
+        tool().args([verb, &to_file]).assert().success().stdout(is_shown);
+        serde_json::from_slice::<Value>(&fs::read(&file).unwrap()).unwrap();
+        json_of(&[verb, "--json=-"]);
+        let refused = tool().args([verb, "--json=/no/such/file"]).assert().code(125).stdout("");
+        refused.stderr(contains("/no/such/file: cannot be written"));
+    }
+}
+
+#[test]
 fn an_empty_variable_names_no_library() {
     for verb in [&["allocators"][..], &["compare", "--with", "glibc", "-n1", "--", "true"]] {
         tool().env("PRIMALLOC_LIBRARY", "").args(verb).assert().success().stderr("");

@@ -8,7 +8,7 @@ use clap::Args;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
-use super::report_files::{print, print_plain};
+use super::report_files::{STANDARD_OUTPUT, check_files, print, take_output, write};
 use crate::allocators::{self, Allocator};
 use crate::environment::LIBRARY;
 use crate::output;
@@ -29,9 +29,10 @@ pub struct AllocatorsArguments {
     #[arg(long, value_name = "PATH", env = LIBRARY)]
     library: Option<PathBuf>,
 
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// Write JSON, to standard output or to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = STANDARD_OUTPUT)]
+    json: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -44,13 +45,15 @@ struct Found {
 }
 
 pub fn run(arguments: &AllocatorsArguments) -> Result<ExitCode> {
+    check_files([&arguments.json], &[])?;
     let found: Vec<Found> =
         allocators::find_all(arguments.library.as_deref())?.into_iter().map(try_out).collect();
-    if arguments.json {
-        print_plain(format!("{}\n", serde_json::to_string_pretty(&found)?))?;
-    } else {
+    if !take_output([&arguments.json]) {
         let records = found.iter().map(record).collect();
         print(&output::listing(&["NAME", "VERSION", "LOADS", "LIBRARY"], &[], records))?;
+    }
+    if let Some(path) = &arguments.json {
+        write(path, format!("{}\n", serde_json::to_string_pretty(&found)?))?;
     }
     Ok(ExitCode::SUCCESS)
 }

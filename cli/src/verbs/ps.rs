@@ -1,6 +1,7 @@
 //! `primalloc ps`: the processes that run on primalloc.
 
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -8,7 +9,7 @@ use clap::Args;
 use nix::unistd::getuid;
 use owo_colors::OwoColorize;
 
-use super::report_files::{limit_of, print, print_plain};
+use super::report_files::{STANDARD_OUTPUT, check_files, limit_of, print, take_output, write};
 use crate::output;
 use crate::processes::{self, LibraryState, Listing, RunningProcess};
 
@@ -29,17 +30,20 @@ const NUMBERS: [usize; 2] = [0, 3];
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PsArguments {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// Write JSON, to standard output or to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = STANDARD_OUTPUT)]
+    json: Option<PathBuf>,
 }
 
 pub fn run(arguments: &PsArguments) -> Result<ExitCode> {
+    check_files([&arguments.json], &[])?;
     let listing = processes::list()?;
-    if arguments.json {
-        print_plain(format!("{}\n", serde_json::to_string_pretty(&listing)?))?;
-    } else {
+    if !take_output([&arguments.json]) {
         print(&table(&listing, limit_of(io::stdout().is_terminal())))?;
+    }
+    if let Some(path) = &arguments.json {
+        write(path, format!("{}\n", serde_json::to_string_pretty(&listing)?))?;
     }
     Ok(ExitCode::SUCCESS)
 }
