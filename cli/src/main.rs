@@ -6,6 +6,7 @@
 mod allocators;
 mod arguments;
 mod child;
+mod closed_output;
 mod environment;
 mod explain;
 mod faults;
@@ -64,7 +65,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// Help asked for is no failure, if it can be shown; a wrong command line is one of the tool's own.
 fn show(help_or_error: &clap::Error) -> ExitCode {
-    let shown = help_or_error.print().and_then(|()| io::stdout().flush());
+    let can_show = if help_or_error.use_stderr() { Ok(()) } else { closed_output::check() };
+    let shown = can_show.and_then(|()| help_or_error.print()).and_then(|()| io::stdout().flush());
     match shown {
         Ok(()) if !help_or_error.use_stderr() => return ExitCode::SUCCESS,
         Err(error) if !help_or_error.use_stderr() => {

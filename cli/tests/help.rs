@@ -111,3 +111,20 @@ fn manual_pages_for_the_tool_and_each_verb() {
     let shown = synopsis.replace("\\fB", "").replace("\\fR", "");
     assert_eq!(shown, "primalloc compare [OPTIONS] <PROGRAM>...");
 }
+
+#[test]
+fn a_closed_output_is_a_failure_too() {
+    let own = std::process::id().to_string();
+    for arguments in
+        [&["ps"][..], &["allocators", "--json"], &["explain", &own], &["--help"], &["man"]]
+    {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "exec \"$@\" >&-", "sh"]).arg(plain_tool().get_program());
+        let output =
+            shell.env("PRIMALLOC_LIBRARY", &*FAKE_LIBRARY).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {said}");
+        let expected = "primalloc: standard output: cannot be written: Bad file descriptor";
+        assert!(said.starts_with(expected) && said.lines().count() == 1, "{arguments:?}: {said}");
+    }
+}

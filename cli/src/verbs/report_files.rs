@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, bail};
 
+use crate::closed_output;
 use crate::output::WIDTH_WITHOUT_TERMINAL;
 pub use crate::output::shell_text;
 
@@ -26,7 +27,7 @@ pub fn take_output<'a>(files: impl IntoIterator<Item = &'a Option<PathBuf>>) -> 
 
 /// Text with colours, which are left out where no terminal is.
 pub fn print(text: &str) -> Result<()> {
-    printed(anstream::stdout(), tamed(text)).context("standard output: cannot be written")
+    printed_to_output(anstream::stdout(), tamed(text))
 }
 
 /// The same where standard output is a program's.
@@ -66,7 +67,12 @@ fn is_unseen(c: char) -> bool {
 
 /// What is for programs.
 pub fn print_plain(text: impl AsRef<[u8]>) -> Result<()> {
-    printed(io::stdout(), text).context("standard output: cannot be written")
+    printed_to_output(io::stdout(), text)
+}
+
+fn printed_to_output(output: impl Write, text: impl AsRef<[u8]>) -> Result<()> {
+    let done = closed_output::check().and_then(|()| printed(output, text));
+    done.context("standard output: cannot be written")
 }
 
 fn printed(mut output: impl Write, text: impl AsRef<[u8]>) -> io::Result<()> {

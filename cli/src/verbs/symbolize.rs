@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::arguments::SymbolArguments;
+use crate::closed_output;
 use crate::profile::base_name;
 use crate::symbols::Objects;
 
@@ -45,7 +46,9 @@ pub fn run(arguments: &SymbolizeArguments) -> Result<ExitCode> {
         let translated = text.and_then(|line| translate(line, is_fault, &mut objects));
         is_fault = line == FAULT_TITLE;
         let text = translated.as_ref().map_or(&line[..], |text| text.as_bytes());
-        let written = output.write_all(text).and_then(|()| output.flush());
+        let written = closed_output::check()
+            .and_then(|()| output.write_all(text))
+            .and_then(|()| output.flush());
         written.context("standard output: cannot be written")?;
     }
 }
