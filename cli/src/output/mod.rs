@@ -48,7 +48,7 @@ pub trait Formats {
 
 impl Formats for Report {
     fn table(&self, width: Option<usize>) -> String {
-        table::table(self, width.unwrap_or(WIDTH_WITHOUT_TERMINAL))
+        table::table(self, width)
     }
 
     fn json(&self) -> String {

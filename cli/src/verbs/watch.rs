@@ -112,7 +112,10 @@ fn watch_process(arguments: &WatchArguments, pid: i32) -> Result<ExitCode> {
     let mut supervisor = Supervisor::new()?;
     // Shown on a terminal only.
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{wide_msg}")?);
-    let show = |found: &_| bar.set_message(tamed(&output::progress(found)));
+    let show = |found: &_| {
+        let width = width_of(std::io::stderr().is_terminal());
+        bar.set_message(tamed(&output::progress(found, width)));
+    };
     let wait = |is_over: &dyn Fn() -> bool| supervisor.wait_for_request(is_over);
     let found = watch(&arguments.plan(pid, EVERY), wait, show)?;
     bar.finish_and_clear();

@@ -6,6 +6,7 @@ use owo_colors::OwoColorize;
 
 use super::text::stack;
 use super::words::{count, counted, size};
+use crate::output::table::wrapped_to;
 use crate::profile::{Profile, Stacks};
 
 const FRAMES_SHOWN: usize = 30;
@@ -103,16 +104,17 @@ pub fn leaks(
     let sentence = losses.sentence();
     let mut text = format!("{}\n", title.bold());
     text += &match losses.objects() {
-        0 => format!("{}\n", sentence.green()),
-        _ => format!("{}\n", sentence.red()),
+        0 => format!("{}\n", wrapped_to(&sentence, width).green()),
+        _ => format!("{}\n", wrapped_to(&sentence, width).red()),
     };
     for line in beside(profile) {
-        text += &format!("{}\n", line.dimmed());
+        text += &format!("{}\n", wrapped_to(&line, width).dimmed());
     }
     for loss in losses.groups.iter().take(most) {
         let frames = stack(stacks, loss.sample, width, FRAMES_SHOWN);
         let frames = if frames.is_empty() { "    (not recorded)\n".to_owned() } else { frames };
-        text += &format!("\n{}, allocated at\n{frames}", loss.sentence().bold());
+        let head = wrapped_to(&format!("{}, allocated at", loss.sentence()), width);
+        text += &format!("\n{}\n{frames}", head.bold());
     }
     let all = losses.groups.len();
     if all > most {

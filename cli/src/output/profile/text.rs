@@ -5,7 +5,7 @@ use owo_colors::OwoColorize;
 
 use super::columns::{Column, Columns, Name, STAYS};
 use super::words::{caption, clipped, count, share, size, total};
-use crate::output::table::listing;
+use crate::output::table::{listing, wrapped_to};
 use crate::profile::{Profile, Row, Sample, Series, Sites, Stacks, View};
 
 const NAME_WIDTH_MIN: usize = 24;
@@ -34,7 +34,8 @@ pub fn text(
     series: &[Series],
     layout: &Layout,
 ) -> String {
-    let mut text = format!("{}\n{}\n", title.bold(), caption(stacks.profile).dimmed());
+    let caption = wrapped_to(&caption(stacks.profile), layout.width);
+    let mut text = format!("{}\n{}\n", title.bold(), caption.dimmed());
     let series = &telling(stacks.profile, series);
     let totals: Vec<String> = series.iter().map(|series| total(series, &sites.totals)).collect();
     text += &format!("{}\n", folded(&totals, layout.width));
@@ -301,6 +302,13 @@ mod tests {
         assert!(report(&sample::service(), 0, Some(80)).contains("cache.cc:42"));
         let whole = report(&sample::service(), 0, None);
         assert!(whole.contains("GROWTH") && whole.contains("growth 11.5 MiB"), "{whole}");
+    }
+
+    #[test]
+    fn the_head_fits_a_narrow_terminal() {
+        let text = report(&sample::service(), 0, Some(40));
+        let mut head = text.lines().take_while(|line| !line.is_empty());
+        assert!(head.all(|line| line.chars().count() <= 40), "{text}");
     }
 
     #[test]

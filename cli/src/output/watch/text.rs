@@ -12,7 +12,9 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 const LAYOUTS: [(usize, bool); 4] = [(16, true), (8, true), (8, false), (0, false)];
 
 pub fn text(found: &Watched, width: usize) -> String {
-    let mut text = format!("{}\n{}\n\n", headline(found).bold(), totals(found).dimmed());
+    let [headline, totals] =
+        [headline(found), totals(found)].map(|sentence| wrapped(&sentence, width));
+    let mut text = format!("{}\n{}\n\n", headline.bold(), totals.dimmed());
     text += &fitting(LAYOUTS.map(|layout| course(found, layout)), Some(width));
     let sizes = sizes(found);
     if !sizes.is_empty() {
@@ -113,7 +115,7 @@ mod tests {
             [(80, true, true), (70, true, true), (60, false, true), (50, false, false)]
         {
             let text = strip_str(&text(&leaking(), width)).to_string();
-            let mut table = text.lines().skip(2);
+            let mut table = text.lines();
             assert!(table.all(|line| line.chars().count() <= width), "{width}: {text}");
             let seen = (text.contains("A MINUTE"), text.contains("COURSE"));
             assert_eq!(seen, (has_rate, has_course), "{width}: {text}");

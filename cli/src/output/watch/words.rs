@@ -70,9 +70,17 @@ pub fn totals(found: &Watched) -> String {
     format!("{on}{looks}{end}")
 }
 
-/// While it goes on.
-pub fn progress(found: &Watched) -> String {
-    format!("{}; Ctrl-C ends it", headline(found))
+/// While it goes on, on one line: what does not fit is left out, so that no number is cut.
+pub fn progress(found: &Watched, width: usize) -> String {
+    let headline = headline(found);
+    let size = bytes_text(found.last.resident_bytes);
+    let shorter = [
+        format!("{headline}; Ctrl-C ends it"),
+        headline,
+        format!("{size} resident, {} by now", change(&found.whole())),
+    ];
+    let fits = |line: &String| line.chars().count() <= width;
+    shorter.into_iter().find(fits).unwrap_or(size)
 }
 
 pub fn name(trend: &Trend) -> &'static str {
@@ -121,6 +129,16 @@ mod tests {
         assert_eq!(per.rate(&found, &found.whole()), "+9.10 MiB");
         let found = at_rest();
         assert_eq!(per.rate(&found, &found.whole()), "–");
+    }
+
+    #[test]
+    fn no_number_is_cut_while_it_goes_on() {
+        let found = leaking();
+        let whole = "served (4711): 153 MiB resident, +47.0 MiB in 5 minutes";
+        assert_eq!(progress(&found, 80), format!("{whole}; Ctrl-C ends it"));
+        assert_eq!(progress(&found, 60), whole);
+        assert_eq!(progress(&found, 40), "153 MiB resident, +47.0 MiB by now");
+        assert_eq!(progress(&found, 20), "153 MiB");
     }
 
     #[test]
