@@ -25,7 +25,7 @@ pub use loader_check::check_loads;
 pub use metric::{FAULTS, MEMORY, METRICS, Metric, TIME, Unit};
 pub use one_run::Run;
 pub use quick_round::{QUICK_RUNS, far_behind};
-pub use statistics::{RUNS_TO_TELL, Summary, can_tell, is_beyond_spread};
+pub use statistics::{RUNS_FOR_SPREAD, RUNS_TO_TELL, Summary, can_tell, is_beyond_spread};
 
 /// Where the program's standard output goes.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ pub const RUNS_TO_TELL: usize = 4;
 
 /// Fewer runs than this have too poor a spread to judge by it alone: of eight, the medians lie
 /// further apart than both spreads about as often by chance as two groups of four altogether.
-const RUNS_FOR_SPREAD: usize = 8;
+pub const RUNS_FOR_SPREAD: usize = 8;
 
 /// A difference smaller than this part is none, however quiet the machine.
 const SMALLEST_DIFFERENCE: f64 = 0.01;

@@ -1,7 +1,9 @@
 //! Which candidate to take: what nothing beats, the fastest, the smallest, the best of both.
 //!
-//! A difference counts where it is beyond the spread, and nowhere else. Of those that are level one
-//! without settings is taken before one with: nobody should set what changes nothing.
+//! A difference counts where it is beyond the spread, and nowhere else; and nothing is advised for
+//! less than is worth a change. Of those that are level one without settings is taken before one
+//! with: nobody should set what changes nothing. And where one is level in both, it is the same in
+//! all sentences.
 
 use std::collections::BTreeSet;
 
@@ -75,15 +77,17 @@ impl Choice {
                 Some((Field::of(one), place))
             })
         };
+        // What nothing beats, before what something does, and of these what has no settings.
         let rank = |index: usize| (standings[index], !report.entries[index].settings.is_empty());
-        let pick = |goal: &[Summary], claim: Claim| {
+        let pick = |goal: &[Summary], claim: Claim, liked: Option<usize>| {
             let is_so = |field: &Field, index| field.is_open[index] && claim(field, index);
             let holds = |index: &usize| {
                 is_so(&field, *index)
                     && in_finals(*index).is_none_or(|(field, at)| is_so(&field, at))
             };
             let claimants: Vec<usize> = (1..standings.len()).filter(holds).collect();
-            let index = best_of(goal, &claimants, rank)?;
+            let liked_first = |index: usize| (liked != Some(index), rank(index));
+            let index = best_of(goal, &claimants, liked_first)?;
             let is_level = |other: &usize| {
                 let is_apart = is_beyond_spread(&goal[*other], &goal[index]);
                 field.is_open[*other] && *other != index && !is_apart
@@ -94,11 +98,16 @@ impl Choice {
                 is_confirmed: in_finals(index).is_some(),
             })
         };
+        let beats = |field: &Field, index| {
+            field.beats(index, 0) && (field.saves_time(index) || field.saves_memory(index))
+        };
+        let both = pick(&field.products, beats, None);
+        let liked = both.as_ref().map(|pick| pick.index);
         Choice {
             obstacle,
-            fastest: pick(&field.times, |field, index| field.is_faster(index, 0)),
-            smallest: pick(&field.peaks, |field, index| field.is_smaller(index, 0)),
-            both: pick(&field.products, |field, index| field.beats(index, 0)),
+            fastest: pick(&field.times, Field::saves_time, liked),
+            smallest: pick(&field.peaks, Field::saves_memory, liked),
+            both,
             standings,
         }
     }
@@ -116,12 +125,11 @@ impl Choice {
     }
 }
 
-/// Of those that are level with the least: what nothing beats, before what something does, and of
-/// these what has no settings.
-fn best_of(
+/// Of those that are level with the least, the first in rank.
+fn best_of<Rank: Ord>(
     goal: &[Summary],
     claimants: &[usize],
-    rank: impl Fn(usize) -> (Standing, bool),
+    rank: impl Fn(usize) -> Rank,
 ) -> Option<usize> {
     let by_median = |a: &usize, b: &usize| goal[*a].median.total_cmp(&goal[*b].median);
     let least = claimants.iter().copied().min_by(by_median)?;
@@ -202,6 +210,24 @@ mod tests {
         let smaller = [("glibc", 1.0, 1.0), ("plain", 0.8, 0.9), ("plain:thp=never", 0.803, 0.7)];
         let smaller = report(0.02, &smaller);
         assert_eq!(chosen(&smaller, &Choice::from(&smaller, &[])), [Some("plain:thp=never"); 3]);
+    }
+
+    #[test]
+    fn a_small_gain_is_no_reason_to_change() {
+        let report = report(0.001, &[("glibc", 1.0, 1.0), ("a", 0.98, 0.98), ("b", 0.96, 0.98)]);
+        let choice = Choice::from(&report, &[]);
+        assert_eq!(chosen(&report, &choice), [Some("b"), None, Some("b")]);
+    }
+
+    #[test]
+    fn the_same_is_named_where_it_is_level() {
+        let of_two = |noise: f64| {
+            let report =
+                report(noise, &[("glibc", 1.0, 1.0), ("a", 0.99, 0.9), ("b", 0.92, 0.905)]);
+            let choice = Choice::from(&report, &[]);
+            chosen(&report, &choice).map(|name| name.map(str::to_owned))
+        };
+        assert_eq!(of_two(0.1), [None, Some("b".into()), Some("b".into())], "in memory, too");
     }
 
     #[test]

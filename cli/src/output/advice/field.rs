@@ -7,6 +7,12 @@ use crate::output::{Entry, Report};
 /// What is at most so much more looks no worse in the table either.
 const HARDLY_MORE: f64 = 1.01;
 
+/// Nobody changes an allocator for less than this part of the time or of the memory.
+pub const WORTH_CHANGING: f64 = 0.03;
+
+/// What looks so much better may be more than noise, if only more runs showed it.
+const LOOKS_BETTER: f64 = 0.05;
+
 /// Candidates by their place in the report.
 pub struct Field {
     pub times: Vec<Summary>,
@@ -41,6 +47,28 @@ impl Field {
         is_less(&self.peaks[index], &self.peaks[other])
     }
 
+    pub fn saves_time(&self, index: usize) -> bool {
+        saves(&self.times[index], &self.times[0])
+    }
+
+    pub fn saves_memory(&self, index: usize) -> bool {
+        saves(&self.peaks[index], &self.peaks[0])
+    }
+
+    /// Whether one to choose from is better than the reference, though not worth the change.
+    pub fn has_small_gain(&self, of: &[Summary]) -> bool {
+        self.open().any(|index| is_less(&of[index], &of[0]) && !saves(&of[index], &of[0]))
+    }
+
+    /// Those to choose from that look better than the reference, whatever the spread.
+    pub fn looking_better(&self, of: &[Summary]) -> impl Iterator<Item = usize> {
+        self.open().filter(|index| of[*index].median < of[0].median * (1.0 - LOOKS_BETTER))
+    }
+
+    fn open(&self) -> impl Iterator<Item = usize> {
+        (1..self.is_open.len()).filter(|index| self.is_open[*index])
+    }
+
     /// Whether it is better in time or memory and no worse in the other.
     pub fn beats(&self, index: usize, other: usize) -> bool {
         let is_better = |a, b| self.is_faster(a, b) || self.is_smaller(a, b);
@@ -70,6 +98,10 @@ impl Field {
 
 fn is_less(a: &Summary, b: &Summary) -> bool {
     a.median < b.median && is_beyond_spread(a, b)
+}
+
+fn saves(own: &Summary, reference: &Summary) -> bool {
+    is_less(own, reference) && own.median <= reference.median * (1.0 - WORTH_CHANGING)
 }
 
 fn product(entry: &Entry) -> Summary {

@@ -7,11 +7,11 @@ use super::Advice;
 use super::choice::Standing;
 use super::field::Field;
 use crate::measure::{FAULTS, MEMORY, QUICK_RUNS, TIME};
-use crate::output::Entry;
 use crate::output::markdown::{cell, code};
 use crate::output::quantity::{ratio_text, spread_text};
 use crate::output::report::Row;
 use crate::output::table::{failures, listing, width_of, without_beginning};
+use crate::output::{Entry, Report};
 
 const MARK: &str = "*";
 const LEGEND: &str = "* nothing else is better in time or memory and no worse in the other";
@@ -71,11 +71,14 @@ impl Advice<'_> {
         if self.choice.standings.contains(&Standing::Unbeaten) {
             remarks.push(LEGEND.to_owned());
         }
-        let finalists: Vec<&str> = self
+        let in_finals = |one: &Report, entry: &Entry| {
+            let [time, memory] = [TIME, MEMORY].map(|metric| ratio_text(one.ratio(entry, metric)));
+            format!("{} ({time} time, {memory} memory)", entry.name)
+        };
+        let finalists: Vec<String> = self
             .finals
             .iter()
-            .flat_map(|one| &one.entries[1..])
-            .map(|entry| entry.name.as_str())
+            .flat_map(|one| one.entries[1..].iter().map(move |entry| in_finals(one, entry)))
             .collect();
         if !finalists.is_empty() {
             remarks.push(format!(
@@ -203,6 +206,14 @@ mod tests {
         assert_eq!(seen(46), [false, false, false, true]);
         assert_eq!(seen(40), [false; 4]);
         assert!(candidates_text(&advice, 40).contains("*  …loc:cache_thread=256K  0.70×"));
+    }
+
+    #[test]
+    fn what_further_runs_gave_is_told() {
+        let report = sample::report_of(0.01, &[("glibc", 1.0, 1.0), ("mimalloc", 0.77, 1.0)]);
+        let finals = [sample::report_of(0.01, &[("glibc", 1.0, 1.0), ("mimalloc", 0.97, 1.0)])];
+        let text = strip_str(&table(&Advice::on(&report, &finals, &[]), None)).to_string();
+        assert!(text.contains("chance: mimalloc (0.97× time, 1.00× memory)\n"), "{text}");
     }
 
     fn candidates_text(advice: &Advice, width: usize) -> String {

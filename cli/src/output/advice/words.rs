@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use super::Advice;
 use super::choice::{Obstacle, Pick};
+use super::field::{Field, WORTH_CHANGING};
 use crate::allocators::{PRIMALLOC, name_of_library};
 use crate::environment::{self, LD_PRELOAD, Setting};
-use crate::measure::{MEMORY, RUNS_TO_TELL, TIME, is_beyond_spread};
+use crate::measure::{MEMORY, RUNS_FOR_SPREAD, RUNS_TO_TELL, Summary, TIME, is_beyond_spread};
 use crate::output::{Entry, shell_word};
 
 /// More than so many that are level with a candidate are only counted.
@@ -28,13 +29,13 @@ impl Advice<'_> {
         if let Some(obstacle) = choice.obstacle {
             return vec![self.obstacle_text(obstacle)];
         }
+        let field = Field::of(self.report);
         let reference = &self.report.reference().name;
         let (fastest, smallest) = match (&choice.fastest, &choice.smallest) {
             (None, None) => {
-                return vec![format!(
-                    "Nothing is faster or smaller than {reference} beyond chance: keep \
-                     {reference}."
-                )];
+                let nothing = self.nothing_is("faster or smaller", &[&field.times, &field.peaks]);
+                let keep = format!("{nothing}: keep {reference}.");
+                return [keep].into_iter().chain(self.doubt()).collect();
             }
             (Some(fastest), Some(smallest)) if fastest.index == smallest.index => {
                 let is_level = |index: &usize| smallest.level_with.contains(index);
@@ -46,12 +47,16 @@ impl Advice<'_> {
             }
             both => both,
         };
-        let best = |word: &str, comparative: &str, found: &Option<Pick>| match found {
+        let best = |word: &str, found: &Option<Pick>, comparative: &str, of: &[Summary]| match found
+        {
             Some(pick) => format!("The {word} is {}.", self.described(pick)),
-            None => format!("Nothing is {comparative} than {reference} beyond chance."),
+            None => format!("{}.", self.nothing_is(comparative, &[of])),
         };
-        let mut sentences =
-            vec![best("fastest", "faster", fastest), best("smallest", "smaller", smallest)];
+        let mut sentences = vec![
+            best("fastest", fastest, "faster", &field.times),
+            best("smallest", smallest, "smaller", &field.peaks),
+        ];
+        sentences.extend(self.doubt());
         let is_described =
             |pick: &Pick| [fastest, smallest].into_iter().flatten().any(|p| p.index == pick.index);
         let Some(pick) = &choice.both else {
@@ -67,6 +72,40 @@ impl Advice<'_> {
         sentences.push(format!("For both, take {text}."));
         sentences.push(self.how_to_take(pick));
         sentences
+    }
+
+    /// What is none as far as it was seen, or too little to act on.
+    fn nothing_is(&self, comparative: &str, figures: &[&[Summary]]) -> String {
+        let field = Field::of(self.report);
+        let reference = &self.report.reference().name;
+        match figures.iter().any(|of| field.has_small_gain(of)) {
+            true => format!(
+                "Nothing is {comparative} than {reference} by {:.0} % or more",
+                100.0 * WORTH_CHANGING
+            ),
+            false => format!("Nothing is {comparative} than {reference} beyond chance"),
+        }
+    }
+
+    /// The table may look as if something were better than the sentences say. Of those that had
+    /// further runs, these have told.
+    fn doubt(&self) -> Option<String> {
+        let (runs, field) = (self.report.runs, Field::of(self.report));
+        let is_untold = |index: usize| {
+            let name = &self.report.entries[index].name;
+            !self.finals.iter().any(|one| one.entries.iter().any(|entry| entry.name == *name))
+        };
+        let is_open = |pick: &Option<Pick>, of: &[Summary]| {
+            pick.is_none() && field.looking_better(of).any(is_untold)
+        };
+        let is_any_open = is_open(&self.choice.fastest, &field.times)
+            || is_open(&self.choice.smallest, &field.peaks);
+        (runs < RUNS_FOR_SPREAD && is_any_open).then(|| {
+            format!(
+                "What looks better may be so: {runs} runs are few to tell it from chance, \
+                 --runs {RUNS_FOR_SPREAD} tells more."
+            )
+        })
     }
 
     fn obstacle_text(&self, obstacle: Obstacle) -> String {
@@ -215,6 +254,20 @@ mod tests {
         The smallest is jemalloc: 10 % less memory than glibc.
         For both, take jemalloc.
         To take jemalloc, run: LD_PRELOAD=/lib/libjemalloc.so sort -n 'big file'
+        ");
+    }
+
+    #[test]
+    fn what_the_table_seems_to_say_is_explained() {
+        insta::assert_snapshot!(sentences(0.2, &[("glibc", 1.0, 1.0), ("other", 0.8, 1.0)]), @r"
+        Nothing is faster or smaller than glibc beyond chance: keep glibc.
+        What looks better may be so: 5 runs are few to tell it from chance, --runs 8 tells more.
+        ");
+        insta::assert_snapshot!(sentences(0.01, &[("glibc", 1.0, 1.0), ("other", 0.9, 0.98)]), @r"
+        The fastest is other: 10 % less time, 2 % less memory than glibc.
+        Nothing is smaller than glibc by 3 % or more.
+        For both, take other.
+        To take other, run: LD_PRELOAD=/lib/libother.so sort -n 'big file'
         ");
     }
 
