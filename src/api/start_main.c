@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "objects/maintenance.h"
+#include "objects/thread_cache.h"
 #include "os/alone.h"
+#include "os/lock.h"
 #include "os/module.h"
 #include "os/process.h"
 
@@ -23,7 +25,14 @@ start_function __libc_start_main;
 
 static main_function *program_main;
 
+/* A handler that interrupts whoever holds a lock must find the thread inside. Where a thread has
+ * ended, and in our own, there are none. */
+static bool may_take_locks(void) {
+    return thread_cache_is_inside() || thread_cache_has_ended();
+}
+
 static int begin(int argc, char **argv, char **environment) {
+    LOCK_DEMAND(may_take_locks);
     maintenance_note_main();
     return program_main(argc, argv, environment);
 }

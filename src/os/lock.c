@@ -54,9 +54,15 @@ void lock_give(struct lock *lock) {
 
 #ifdef PRIM_CHECKED
 static PRIM_THREAD_LOCAL uint32_t ranks_held; /* one bit a rank */
+static bool (*demanded)(void);                /* (const) once main has begun */
+
+void lock_demand(bool (*may_take)(void)) {
+    demanded = may_take;
+}
 
 void lock_rank_entered(enum lock_rank rank) {
     PRIM_ASSERT((ranks_held >> rank) == 0);
+    PRIM_ASSERT(!demanded || demanded());
     ranks_held |= 1u << rank;
 }
 

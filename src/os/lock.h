@@ -25,6 +25,9 @@ void lock_wake(struct lock *lock);
 #ifdef PRIM_CHECKED
 void lock_rank_entered(enum lock_rank rank);
 void lock_rank_left(enum lock_rank rank);
+/* From now on locks are taken only by threads of which this is true. */
+void lock_demand(bool (*may_take)(void));
+#define LOCK_DEMAND(may_take) lock_demand(may_take)
 #else
 PRIM_INLINE void lock_rank_entered(enum lock_rank rank) {
     (void)rank;
@@ -32,6 +35,7 @@ PRIM_INLINE void lock_rank_entered(enum lock_rank rank) {
 PRIM_INLINE void lock_rank_left(enum lock_rank rank) {
     (void)rank;
 }
+#define LOCK_DEMAND(may_take) ((void)(may_take)) /* only the shared library does */
 #endif
 
 PRIM_INLINE void lock_take_here(struct lock *lock) {

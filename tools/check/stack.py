@@ -28,6 +28,7 @@ FOLLOWED = {
     "slab_set_for_each": {"trim_set", "purge_set", "lock_set", "unlock_set", "reset_set",
                           "add_totals", "add_returnable"},
     "read_mounts": {"read_processors", "read_memory"},
+    "lock_rank_entered": {"may_take_locks"},
 }
 # What they reach is libc's, which gcc tells nothing of: bytes below them, rounded up from what a
 # painted stack showed of glibc 2.36 (free 360, realloc 504, over 20,000 calls of all sizes).
