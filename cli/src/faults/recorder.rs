@@ -156,7 +156,6 @@ impl Watch {
         let running = recorder.tree.take();
         let is_running_already = running.is_some();
         let mut tree = running.unwrap_or_else(|| ProcessTree::new(pid));
-        let processes = tree.seen;
         let mut spaces = HashMap::new();
         let mut first_sample = Sample { minor: minor_before, ..Sample::default() };
         if is_running_already {
@@ -164,8 +163,8 @@ impl Watch {
             spaces.extend(tree.pids().into_iter().map(space));
             first_sample = tree.sample().unwrap_or_default();
         }
-        let timeline = Timeline::new(recorder.plan.interval);
         Watch {
+            timeline: Timeline::new(recorder.plan.interval),
             recorder,
             pid,
             command,
@@ -173,12 +172,11 @@ impl Watch {
             next_point: Duration::ZERO,
             next_names: Duration::ZERO,
             names_pause: NAMES_PAUSE_FIRST,
+            processes: tree.seen,
             tree,
             first_sample,
             last_sample: first_sample,
-            timeline,
             spaces,
-            processes,
             kinds: HashMap::new(),
             allocators: HashMap::new(),
             own_allocator: None,
@@ -198,6 +196,9 @@ impl Watch {
             match ended {
                 None => self.look_if_due(),
                 Some(end) => {
+                    if self.next_names.is_zero() {
+                        self.read_names(); // it was over before the first look
+                    }
                     self.add_point(end);
                     return self.findings();
                 }
