@@ -61,6 +61,8 @@ pub struct Recorder {
     plan: Plan,
     /// Of what runs already.
     tree: Option<ProcessTree>,
+    /// What was before, and does not count.
+    first_sample: Sample,
     events: Option<Events>,
     unattributed: Option<String>,
 }
@@ -74,10 +76,11 @@ pub struct Running {
 impl Recorder {
     /// To be called on the thread that starts the program.
     pub fn new(plan: Plan) -> Recorder {
-        let tree = match plan.target {
+        let mut tree = match plan.target {
             Target::NextChild => None,
             Target::Process(pid) => Some(ProcessTree::of_running(pid)),
         };
+        let first_sample = tree.as_mut().and_then(ProcessTree::sample).unwrap_or_default();
         let open = || match &tree {
             None => Events::of_next_child(plan.every),
             Some(tree) => Events::of_threads(&tree.threads(), plan.every),
@@ -87,7 +90,7 @@ impl Recorder {
             Some(Ok(events)) => (Some(events), None),
             Some(Err(error)) => (None, Some(refusal::explain(&error))),
         };
-        Recorder { plan, tree, events, unattributed }
+        Recorder { plan, tree, first_sample, events, unattributed }
     }
 
     /// Why faults will not be attributed, if they will not.
@@ -154,15 +157,11 @@ struct Watch {
 impl Watch {
     fn new(mut recorder: Recorder, pid: Pid, command: String, minor_before: u64) -> Watch {
         let running = recorder.tree.take();
-        let is_running_already = running.is_some();
-        let mut tree = running.unwrap_or_else(|| ProcessTree::new(pid));
-        let mut spaces = HashMap::new();
-        let mut first_sample = Sample { minor: minor_before, ..Sample::default() };
-        if is_running_already {
-            let space = |pid: i32| (pid as u32, AddressSpace::of_maps(&maps_of(pid)));
-            spaces.extend(tree.pids().into_iter().map(space));
-            first_sample = tree.sample().unwrap_or_default();
-        }
+        let space = |pid: i32| (pid as u32, AddressSpace::of_maps(&maps_of(pid)));
+        let spaces = running.iter().flat_map(ProcessTree::pids).map(space).collect();
+        let tree = running.unwrap_or_else(|| ProcessTree::new(pid));
+        let mut first_sample = recorder.first_sample;
+        first_sample.minor += minor_before;
         Watch {
             timeline: Timeline::new(recorder.plan.interval),
             recorder,
