@@ -62,10 +62,10 @@ PRIM_COLD unsigned sampling_budget_stretch(struct sampling_budget *budget,
 
 PRIM_COLD void sampling_budget_pay(struct sampling_budget *budget, struct sampling_group *group,
                                    uint64_t now, uint64_t cost) {
-    if (!take(budget)) {
+    double share = load_relaxed(&budget->share);
+    if (share <= 0 || !take(budget)) { /* nobody has a budget any more; or another one pays */
         return;
     }
-    double share = load_relaxed(&budget->share);
     double price = END_FACTOR * (double)bits_min(cost, burst());
     earn(budget, share, now);
     budget->credit -= price;

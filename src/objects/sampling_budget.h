@@ -49,7 +49,7 @@ struct sampling_group *sampling_budget_group(struct sampling_budget *budget, siz
 unsigned sampling_budget_stretch(struct sampling_budget *budget, struct sampling_group *group,
                                  uint64_t now);
 
-/* A sample of the group took so many ticks. The share is above 0. */
+/* A sample of the group took so many ticks. */
 void sampling_budget_pay(struct sampling_budget *budget, struct sampling_group *group, uint64_t now,
                          uint64_t cost);
 

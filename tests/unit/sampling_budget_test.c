@@ -126,6 +126,9 @@ static void a_reset_waits_for_nobody(void **unused) {
     (void)unused;
     sampling_budget_reset(&budget, 0);
     struct sampling_group *group = sampling_budget_group(&budget, 64);
+    double before = budget.credit;
+    sampling_budget_pay(&budget, group, 1000, 1000); /* of the profile that is over: for nothing */
+    assert_true(budget.credit == before);
     store_relaxed(&group->stretch, 7);
     store_relaxed(&budget.is_taken, true);
     sampling_budget_reset(&budget, SHARE);
