@@ -59,10 +59,8 @@ struct request {
 /* What checks keep of freed blocks, and put around others, does not concern a search for leaks. */
 enum watcher_rank { RANK_HOOKS, RANK_PROFILE, RANK_CHECKS, RANK_COUNT };
 
-enum {
-    WIPED_MOST = 1 << 20
-}; /* bytes of a freed block, so that a search for leaks meets no old
-                                  pointers in it */
+/* Bytes of a freed block that are wiped, so that a search for leaks meets no old pointers. */
+enum { WIPED_MOST = 1 << 20 };
 
 struct watcher {
     /* NULL with errno ENOMEM when memory is out. */
