@@ -18,8 +18,8 @@
  * A deleted arena lives on, without a name, until its last block is freed; so blocks keep an owner
  * that free can lock. An arena destroyed gives back its chunks without a look at its blocks.
  *
- * Locks: ARENA, one in each; ARENAS, the list of all of them. Neither is held while another lock is
- * taken, but by fork. */
+ * Locks: ARENA, one in each, under which no other is taken; ARENAS, the list of all of them, under
+ * which METADATA is for a shared one, and each ARENA by who looks at all. Fork takes them all. */
 #ifndef PRIM_OBJECTS_ARENA_H
 #define PRIM_OBJECTS_ARENA_H
 

@@ -1,6 +1,6 @@
 /* hardened_depot.h - what threads of a hardened heap exchange: magazines, arrays of free blocks.
  *
- * A thread has up to two magazines for each class (hardened.c). One that it has no use for waits
+ * A thread has up to three magazines for each class (hardened_bin.h). What it has no use for waits
  * beside the slabs that its last block came from, until a thread of their shard runs dry: one lock
  * for many blocks, whose slabs nobody touches. With more than a share of these slabs in magazines,
  * blocks go back to them.

@@ -10,9 +10,8 @@
  * A span of such a slab has HARDENED_BUCKET, and its descriptor in place of the list of free
  * blocks. Slabs made before the options were read stay what they are.
  *
- * Locks: HARDENED, one for each class and shard, under which others are taken only to free a slab's
- * span. The byte of a block belongs to whoever holds the block: the program, a thread's cache, the
- * slab. */
+ * Locks: HARDENED, one for each class and shard, under which no other is taken. The byte of a block
+ * belongs to whoever holds the block: the program, a thread's cache, the slab. */
 #ifndef PRIM_OBJECTS_HARDENED_SLAB_H
 #define PRIM_OBJECTS_HARDENED_SLAB_H
 

@@ -30,7 +30,7 @@ extern PRIM_HIDDEN _Atomic size_t maintenance_threshold; /* (atomic: threshold) 
 PRIM_COLD void maintenance_start(const void *caller, bool is_large);
 
 /* At the outer end of a call that may have freed much, under no lock: caller is the address that
- * the call returns to; is_large says that the block was above MEDIUM_SIZE_MAX. */
+ * the call returns to; is_large says that the block was one of large.h, or a heap's end. */
 PRIM_INLINE void maintenance_consider(const void *caller, bool is_large) {
     if (PRIM_UNLIKELY(purge_returnable_bytes() >= load_relaxed(&maintenance_threshold))) {
         maintenance_start(caller, is_large);

@@ -2,8 +2,8 @@
  *
  * The byte is the size class of the blocks in that slice; 0 says "not a block of ours": NULL,
  * foreign, free, the inside of a large block, or not set up yet. free() asks it first, for every
- * pointer, so the map is flat: 2^(47-14) bytes = 8 GiB of address space, of which only the pages
- * that describe our heap are ever resident (4 KiB for each 64 MiB of heap). It is reserved
+ * pointer, so the map is flat: 2^(47-14) bytes = 8 GiB of address space (16 GiB on aarch64), of
+ * which only the pages that describe our heap are ever resident (4 KiB for 64 MiB). It is reserved
  * read-only, which no overcommit policy charges, and made writable where the heap comes to lie.
  *
  * Where that fails, or would take too much of a limit (ulimit -v), the mask stays 0: then every

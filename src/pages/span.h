@@ -9,7 +9,7 @@
  *   NONE   not our address space (anymore)
  *   CLEAN  free, reads as zero, holds no physical pages    page heap
  *   DIRTY  free, may hold physical pages and old contents  page heap
- *   BUSY   taken out of the page heap for a moment (being purged)
+ *   BUSY   neither: on its way, in a quick list, a guard   who took it; quick.h, large_guard.h
  *   SLAB   cut into blocks of one size class               slab.c: shard's class lock
  *   LARGE  one block, large or medium                      whoever holds the block
  *

@@ -1,8 +1,8 @@
 /* options.h - what the user may set; the table is options.def.
  *
- * Written by options_read() under the process lock, before a second thread can exist in ordinary
- * programs; read anywhere. Until then every option has its default. Those of ANY_TIME change while
- * threads run: they are read with option_now(). */
+ * Written by options_read() under HEAP or in the constructor, before a second thread can exist in
+ * ordinary programs; read anywhere. Until then every option has its default. Those of ANY_TIME
+ * change while threads run: they are read with option_now(). */
 #ifndef PRIM_SETTINGS_OPTIONS_H
 #define PRIM_SETTINGS_OPTIONS_H
 
