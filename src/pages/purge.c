@@ -12,8 +12,8 @@
 #include "settings/options.h"
 
 enum {
-    BLOCK_SHIFT = 21, /* 2 MiB: a huge page */
-    BLOCK_SIZE = 1 << BLOCK_SHIFT,
+    BLOCK_SHIFT = HUGE_SHIFT,
+    BLOCK_SIZE = HUGE_SIZE,
     BATCH_SIZE = 16 << 20, /* a system call of about a millisecond */
     BARE_MAX = 1 << 30,    /* as much more goes at once as went without a page before it */
     AGE_COUNT = 4096,      /* 8 GiB of heap before two blocks share an age: the younger one's */
@@ -252,7 +252,8 @@ static PRIM_COLD void purge_found(struct search *search, size_t looks) {
     if (search != &purge.idle || !load_relaxed(&sparse_is_on)) {
         page_heap_settle();
     }
-    search->may_cut = search->is_for_all || page_heap.mapped_slices < SMALL_HEAP / SLICE_SIZE;
+    search->may_cut =
+        search->is_for_all || load_relaxed(&page_heap.mapped_slices) < SMALL_HEAP / SLICE_SIZE;
     search->looks = looks;
     while (search->looks && !is_over(search)) {
         walk(search);

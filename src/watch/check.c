@@ -27,9 +27,9 @@ enum {
 
 struct lock checks_lock;
 
-static _Atomic uint64_t fault_count;                  /* (atomic: counter) */
 static _Atomic bool is_prepared;                      /* (atomic: hint) stacks can be captured */
 static _Atomic(check_handler *) fault_handler;        /* (atomic: hint) of mcheck */
+static unsigned report_count;                         /* (lock: CHECKS) */
 static uint64_t calls_until_look = LOOK_INTERVAL_MIN; /* (lock: CHECKS) */
 
 static void acquire(void) {
@@ -59,12 +59,11 @@ void check_capture(struct check_stack *stack, const void *caller) {
     }
 }
 
-/* With the lock held: counts and reports. What follows from it, when the lock is free, is up to
- * act_on. */
+/* With the lock held: reports. What follows from it, when the lock is free, is up to act_on. */
 static void note(const struct check_finding *finding, const char *occasion) {
-    uint64_t number = add_relaxed(&fault_count, 1);
     bool is_reported = level() == CHECK_REPORT || level() == CHECK_FULL;
-    if (is_reported && number < REPORTS_MAX && !load_relaxed(&fault_handler)) {
+    if (is_reported && report_count < REPORTS_MAX && !load_relaxed(&fault_handler)) {
+        report_count++;
         check_report(finding, occasion);
     }
 }
@@ -476,10 +475,6 @@ void check_end_arena(struct arena *arena) {
 
 PRIM_COLD size_t check_zones_size(size_t alignment) {
     return level() == CHECK_OFF ? 0 : bits_max(ZONE_SIZE, alignment) + ZONE_SIZE;
-}
-
-uint64_t check_count(void) {
-    return load_relaxed(&fault_count);
 }
 
 /* Not where a signal's handler ends the process inside a call, which may hold our lock. */

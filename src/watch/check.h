@@ -64,9 +64,6 @@ void check_end_arena(struct arena *arena);
 /* What is added to each block of this alignment. */
 size_t check_zones_size(size_t alignment);
 
-/* How many faults were met so far. */
-uint64_t check_count(void);
-
 /* In exit handlers: a last look. */
 void check_finish(void);
 
