@@ -37,9 +37,9 @@ static uintptr_t map_anywhere(size_t size, size_t unit) {
  * else anywhere. */
 static struct growth map_growth(size_t size, size_t unit) {
     size = bits_round_up(size, unit);
-    if (page_heap.lowest_address > size) {
-        uintptr_t start = bits_round_down(page_heap.lowest_address - size, unit);
-        struct growth growth = {start, page_heap.lowest_address - start, false};
+    if (page_heap.newest_address > size) {
+        uintptr_t start = bits_round_down(page_heap.newest_address - size, unit);
+        struct growth growth = {start, page_heap.newest_address - start, false};
         if (memory_map_at((void *)growth.start, growth.size)) {
             return growth;
         }

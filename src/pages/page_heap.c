@@ -167,7 +167,7 @@ static PRIM_COLD struct span *extend_heap(size_t slice_count) {
         span_set_marks(growth.start, growth.start + growth.size, MARK_POOL, true);
     } else {
         memory_name((void *)growth.start, growth.size, "primalloc heap");
-        page_heap.lowest_address = growth.start;
+        page_heap.newest_address = growth.start;
     }
     size_t mapped = load_relaxed(&page_heap.mapped_slices) + growth.size / SLICE_SIZE;
     store_relaxed(&page_heap.mapped_slices, mapped);

@@ -22,7 +22,7 @@ struct page_heap {
     size_t dirty_low_water;       /* (lock: PAGE_HEAP) least dirty slices since the epoch began */
     size_t refused_slices;        /* (lock: PAGE_HEAP) dirty ones the kernel would not take last */
     _Atomic size_t mapped_slices; /* (atomic: counter, written under the lock) all address space */
-    uintptr_t lowest_address;     /* (lock: PAGE_HEAP) where the newest mapping begins; 0: none */
+    uintptr_t newest_address;     /* (lock: PAGE_HEAP) where the newest mapping begins; 0: none */
     size_t span_count;            /* (lock: PAGE_HEAP) spans in use, lent memory not included */
     size_t span_peak;             /* (lock: PAGE_HEAP) most of them at a time */
     uint64_t span_total;          /* (lock: PAGE_HEAP) that ever were */

@@ -208,7 +208,7 @@ static void test_the_rest(void **state) {
 static size_t kernel_bytes(void) {
     size_t bytes = 0;
     size_t slices = 0;
-    uintptr_t address = page_heap.lowest_address;
+    uintptr_t address = page_heap.newest_address;
     while (slices < page_heap.mapped_slices) {
         struct span *span = span_of_slice(address);
         bool is_span = span && span_state(span) != SPAN_NONE;
