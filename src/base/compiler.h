@@ -12,7 +12,8 @@
 #define PRIM_EXPORT __attribute__((visibility("default")))
 
 /* In files that had better be small (CMakeLists.txt) the compiler sees for itself what is worth a
- * call. Not under sanitizers, which look at what a function calls though they leave it alone. */
+ * call. Not under sanitizers: they would look into what is called by functions that they are told
+ * to leave alone. */
 #if defined(PRIM_SMALL) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define PRIM_INLINE static inline
 #else
@@ -63,9 +64,9 @@
 #define PRIM_IN_RESULT(variable) PRIM_FORGET(variable)
 #endif
 
-/* Names the address of a variable of our own to the assembler, which s390x's compiler does of those
- * only that it knows to be at an even place; and what stands before the number of an operand that
- * is written as nothing but the constant that it is. */
+/* For assembler: an operand that is the address of a variable of our own, which s390x's compiler
+ * takes only of those that it knows to lie at an even place (PRIM_EVEN); and what stands before an
+ * operand's number so that it is written as the bare constant. */
 #if defined(__aarch64__)
 #define PRIM_ADDRESS_OF(variable) "S"(variable)
 #else

@@ -12,8 +12,8 @@ struct arena_found {
     size_t usable;     /* bytes from the pointer on */
 };
 
-/* For any pointer into slices with CLASS_ARENA. Without a lock: the byte that tells a block that
- * the caller holds changes under nobody's hands. */
+/* For any pointer into slices with CLASS_ARENA. Without a lock: nobody changes the byte of a block
+ * that the caller holds. */
 struct arena_found arena_find(const void *block);
 
 /* The pointer to the live block that the address lies in, if there is one: within slices with

@@ -255,8 +255,8 @@ enum slab_keeping bin_give_spare(struct thread_cache *cache, unsigned object_cla
     return keeping;
 }
 
-/* All of the head but so many of its newest blocks becomes the spare, and but those next to them
- * that lie in one page with the block that comes, if there is one. So lists end where pages do, and
+/* The head becomes the spare, but for so many of its newest blocks, and for those next to them that
+ * lie in the page of the block that comes, if there is one. So lists end where pages do, and
  * blocks that follow one another stay together however often they go round. Were lists cut
  * anywhere, each cut would be elsewhere than the time before, and after some rounds the next block
  * would so often lie in another page that no processor fetches ahead. */

@@ -32,9 +32,9 @@ void hardened_free(void *block, struct hardened_cache *own);
 /* A block of the class, or NULL without memory. The cache may be NULL. */
 void *hardened_allocate(struct thread_cache *cache, unsigned object_class);
 
-/* Whether the pointer is dealt with: a block of a hardened slab, or no block in one. Else it is of
- * another kind, whose own free goes on with it, its contents gone already; or nobody's, and told
- * of. */
+/* True if the pointer is dealt with: a block of a hardened slab, or one that leads into such a slab
+ * and is no block. Else it is another kind's, whose own free goes on, with its contents cleared; or
+ * nobody's, which was reported. */
 bool hardened_release(struct thread_cache *cache, void *block);
 
 /* Reports a pointer that is no live block; false if it leads into a hardened slab. */

@@ -114,8 +114,8 @@ static void end_block(struct span *span, enum span_state state) {
     purge_free(span, threshold_end(span, state));
 }
 
-/* What is searched for an alignment is greater by it, and has descriptors for good: 3 MiB of pages
- * for the most that is allowed, which is more memory than most machines have. */
+/* An aligned span is cut from one that is greater by the alignment, and has descriptors for good:
+ * 3 MiB of pages for the most that is allowed, which is more memory than most machines have. */
 static struct span *allocate_span(size_t slices, size_t alignment, unsigned object_class) {
     bool is_possible = slices - 1 < (size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT);
     if (!is_possible || alignment > ALIGNMENT_MAX) {

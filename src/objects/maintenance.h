@@ -12,7 +12,7 @@
  * States, all in one word, maintenance_threshold: SIZE_MAX while there can be no thread (main has
  * not begun) or there is one already; else the dirty bytes from which on one is wanted, which is 0
  * once a look found more in slabs. Starting exchanges the number for SIZE_MAX, leaving puts one
- * back. Refused for want of either reason, a process has MAINTENANCE_ALONE there for a while.
+ * back. A process that was refused its thread has MAINTENANCE_ALONE there until it is asked again.
  *
  * Where libc calls us with a lock held that pthread_create takes, it must not be called:
  * docs/concurrency.md says which rules keep us from there. */

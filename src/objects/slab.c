@@ -82,13 +82,13 @@ static unsigned take_partial(struct slab_set *set, unsigned object_class, unsign
 }
 
 /* How many fresh blocks leave together, the first of them here. Greater ones are as many as wanted
- * where pages were used before. Else one thread gets those up to the end of the system's page, and
- * more: the next page stays untouched until it is needed. Among several threads malloc waits for
- * none of the kernel's pages, which the program may never touch: unless they are a huge one, the
- * first block that starts in one leaves alone, unlinked, and the others of that page the next time,
- * when somebody has written to it. One that shares a cache line with the next, which may be another
- * thread's by then, leaves with its neighbours, at the price of a page: everywhere if several fit
- * in a line, else where a class's first slab begins, as two threads do. */
+ * where pages were used before. Else a thread that is alone gets what it wants, and all up to the
+ * end of the system's page: the next page stays untouched until it is needed. Among several malloc
+ * waits for none of the kernel's pages, which the program may never touch: the first block that
+ * starts in one leaves alone, unlinked, and the others of that page the next time, when somebody
+ * has written to it. Not so in a huge page, which is there; nor, at the price of a page, where it
+ * shares a cache line with the next, which may be another thread's by then: everywhere if several
+ * fit in a line, else where a class's first slab begins, as two threads do. */
 static unsigned fresh_count(const struct span *slab, uintptr_t start, size_t size,
                             unsigned wanted) {
     size_t page = memory_page_size();

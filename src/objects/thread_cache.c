@@ -242,8 +242,8 @@ void thread_cache_overflow(struct thread_cache *cache, unsigned object_class, vo
         thread_sampler_adopt(cache);
     }
     bin_begin_use(cache, object_class);
-    /* A bin with room is met where there is no address map, or somebody watches. Else what is due
-     * comes first; then the next call finds the bin beyond full, and makes room. */
+    /* There is room where there is no address map, or somebody watches. In a full bin what is due
+     * comes first: then the block goes in all the same, and the next call makes room. */
     int32_t room = cache->room[object_class];
     bool is_full = room < 0 || (room == 0 && !thread_cache_note_event(cache));
     if (is_full && cache->room[object_class] <= 0) {

@@ -206,7 +206,7 @@ static void find_group(struct look *look) {
     text_file_close(&look->lines);
 }
 
-/* Reads the limits of the group at path + below and of all groups above it down to path. */
+/* Reads the limits of the group at path + below and of all groups above it, up to that at path. */
 static void read_upwards(struct look *look, const char *below) {
     size_t top = look->path_length;
     bool is_lowest = true;

@@ -1,5 +1,5 @@
-/* loader.h - whose code is calling: the C library's own, or somebody else's; and who has a name of
- * ours behind us. */
+/* loader.h - whose code is calling, the C library's own or somebody else's; and what a name of ours
+ * stands for in the libraries behind us. */
 #ifndef PRIM_OS_LOADER_H
 #define PRIM_OS_LOADER_H
 

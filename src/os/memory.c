@@ -196,9 +196,9 @@ static bool remap(void *from, void *to, size_t size, int flags) {
            (long)to;
 }
 
-/* None can grow to the end of address space, where the stack is; but of one that ends before the
- * range does the kernel says so first; a filter says anything else. valgrind dies of the question
- * about a place without a mapping. */
+/* Asks for growth to the end of address space, which always fails, for the stack is there: for want
+ * of room, unless the range leaves its mapping, which the kernel looks at first. A filter says
+ * anything else. valgrind dies of the question about a place without a mapping. */
 bool memory_is_one_mapping(void *start, size_t size) {
     size_t rest = ((size_t)1 << PRIM_ADDRESS_BITS) - (uintptr_t)start;
     unsigned char page;

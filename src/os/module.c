@@ -35,9 +35,9 @@ static PRIM_FAR char paths[PATHS_SIZE]; /* (const once claimed) names, terminate
 static _Atomic size_t paths_claimed;    /* (atomic: counter) bytes; may exceed PATHS_SIZE as well */
 static _Atomic bool is_starting;        /* (atomic: hint) what is found now is permanent */
 
-/* (atomic: modules) The whole of the program, once the end is not 0. Where its segments have gaps
- * between them, as those have that an optimiser of binaries adds, each is an object of its own to
- * the finder. */
+/* (atomic: modules) The whole of the program, once the end is not 0. Where gaps lie between its
+ * segments, as before those that an optimiser of binaries adds, each is an object of its own to the
+ * finder. */
 static _Atomic uintptr_t program_start, program_end;
 
 unsigned module_count(void) {

@@ -31,13 +31,14 @@ void process_write_output(const char *text, size_t length);
 
 unsigned process_id(void);
 
-/* Main begins, or a fork's child: the process that is ours. Before, any is. A process that is
- * confined calls it at no other time. */
+/* From now on this process is ours; before the first call any is. Called when main begins, in a
+ * fork's child, and before a process is confined; once it is, in the first two cases only. */
 void process_note_home(void);
 bool process_has_home(void);
 /* Not so in a child that shares our memory (vfork), nor in one that only the kernel knows of. */
 bool process_is_home(void);
-/* Whether it is home, or a child that only the kernel knows of, but not vfork's. May set errno. */
+/* Whether its memory is its own: at home, and in a child that only the kernel knows of, but not in
+ * vfork's. May set errno. */
 bool process_owns_memory(void);
 /* In a destructor of the library: the process, which is ending, ends with this status instead. */
 void process_exit_again(int status);

@@ -12,8 +12,8 @@ enum { SLICES_A_WORD = 64, WORD_SIZE = SLICES_A_WORD * SLICE_SIZE };
 
 static _Atomic size_t cut_count; /* (atomic: counter) bits set in all chunks */
 static _Atomic bool has_hidden;  /* (atomic: hint) something was hidden once */
-/* (atomic: set before anybody has the block) The kernel marked a page as forbidden once, or made a
- * mapping of its own of one. Cuts don't tell: an advice given beside it clears them. */
+/* (atomic: set before anybody has the block) A page was forbidden once, by a mark or by a mapping
+ * of its own. Of the latter cuts do not tell: an advice given beside it clears them. */
 static _Atomic bool has_marks, has_forbidden;
 
 /* The bits of the slices from start to end that are in the word of start; end is greater. */

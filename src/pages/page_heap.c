@@ -19,8 +19,8 @@
 
 enum { APART_MOST = 256 }; /* spans, that one call may have to join */
 
-/* Of these, one calls for a look: of searches, fewer once all looks tell the same, and of spans
- * taken, more while there are doubts, as few are searched for then. Powers of two. */
+/* One in so many searches, or spans taken, makes a look due: fewer searches do once all looks tell
+ * the same, and more spans while there are doubts, since few are searched for then. Powers of 2. */
 enum {
     LOOK_SEARCHES = 64,
     LOOK_SEARCHES_SURE = 1024,
@@ -191,8 +191,8 @@ static bool has_excess(void) {
     return options.purge && load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE > kept;
 }
 
-/* With the lock held: whether so many clean slices may come into use. Unless dirty ones were given
- * back before, a process that this would press is refused, too, so that they are. */
+/* With the lock held: whether so many clean slices may come into use. A process that they would
+ * press is refused once as well, unless it was before: so its dirty slices go back first. */
 static bool may_touch(size_t slice_count, bool *is_refused) {
     size_t bytes = resident_bytes(slice_count);
     bool can_help = !*is_refused && limits_would_press(bytes) && has_excess();
@@ -230,8 +230,8 @@ static struct span *dirty_fit(size_t slice_count) {
     return span;
 }
 
-/* Address space is never given back: none is taken whose descriptors have more than half of what
- * the limit leaves, as those for a great alignment may. */
+/* Address space is never given back, so none is taken whose descriptors need more than half of what
+ * the limit leaves, as for a great alignment they may. */
 static struct span *clean_fit(size_t slice_count) {
     struct span *span = search(&page_heap.clean, slice_count);
     size_t described = slice_count * sizeof(struct span) / SLICE_SIZE;
