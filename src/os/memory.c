@@ -46,7 +46,7 @@ size_t memory_page_size(void) {
     if (PRIM_UNLIKELY(size == 0)) {
         size = (size_t)getauxval(AT_PAGESZ);
         if (size == 0) {
-            size = 4096;
+            size = PAGE_LEAST;
         }
         store_relaxed(&page_size, size);
     }
@@ -162,7 +162,7 @@ bool memory_purge(void *address, size_t size) {
 
 size_t memory_samples(void *address, size_t size, size_t step) {
     /* A byte for each of the smallest pages: an emulator of larger ones fills in so many. */
-    enum { PAGE_LEAST = 4096, PART_MAX = 512 * PAGE_LEAST };
+    enum { PART_MAX = 512 * PAGE_LEAST };
     unsigned char pages[PART_MAX / PAGE_LEAST]; /* the stack may be small */
     size_t page_size = memory_page_size();
     bool is_fine = step < MEMORY_STEP_COARSE;

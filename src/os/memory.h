@@ -20,7 +20,8 @@ struct memory_counts {
 
 extern PRIM_HIDDEN struct memory_counts memory_counts;
 
-/* The system's page size, read at run time: 4, 16 or 64 KiB. */
+/* The system's page size, read at run time: 4, 16 or 64 KiB; and the least that it can be. */
+enum { PAGE_LEAST = 4096 };
 size_t memory_page_size(void);
 
 /* Whether the process's address space has a limit below this (RLIMIT_AS). */

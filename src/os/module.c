@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "os/memory.h"
 
 #pragma weak dlsym /* not in fully static programs, which load nothing */
 
@@ -25,7 +26,7 @@ static _Atomic(object_finder *) finder; /* (atomic: hint) _dl_find_object; NULL:
 
 typedef Elf64_Phdr program_header;
 
-enum { PATHS_SIZE = 64 << 10, PAGE_LEAST = 4096, NOTE_BUILD_ID = 3 };
+enum { PATHS_SIZE = 64 << 10, NOTE_BUILD_ID = 3 };
 
 static PRIM_FAR struct module
     modules[MODULES_MAX + 1]; /* (const once complete) the first is unused */

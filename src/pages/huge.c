@@ -17,8 +17,6 @@ enum {
     HEAP_MIN = 8 << 20,       /* mapped: in less, the unused end of a huge page is too much ... */
     HEAP_THREAD = 256 << 10,  /* ... and for each thread beside the first so much more ... */
     THREADS_MOST = 512,       /* ... of so many: of that end none of more threads has much */
-    SMALL_PAGE = 4096,        /* with greater ones, of which a part is never seen to be resident,
-                                 a huge one is more than 2 MiB */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 15,       /* of them resident in a dense one */
     DENSE_TIMES = 16,         /* so many times a dense range may be huge after it: a table that is
@@ -81,13 +79,14 @@ PRIM_COLD uintptr_t huge_map_pool(size_t size) {
     return (uintptr_t)pages;
 }
 
-/* How large the range considered last is if nearly all of it is resident by now, else 0. */
+/* How large the range considered last is if nearly all of it is resident by now, else 0. With
+ * greater pages, of which a part is never seen to be resident, a huge one is more than 2 MiB. */
 static size_t last_dense_size(const struct judgement *judgement) {
     uintptr_t start = load_relaxed(&judgement->start);
     uintptr_t end = load_relaxed(&judgement->end);
     bool is_dense =
         start < end && /* else there is none, or another thread is between the two */
-        memory_page_size() == SMALL_PAGE &&
+        memory_page_size() == PAGE_LEAST &&
         memory_samples((void *)start, end - start, (end - start) / SAMPLES) >= DENSE_SAMPLES;
     return is_dense ? end - start : 0;
 }

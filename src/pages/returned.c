@@ -7,9 +7,9 @@
 #include "pages/span.h"
 
 enum {
-    PLACE_COUNT = 4096, /* 8 GiB of heap before two ranges share a time: the later one's */
-    UNIT_SIZE = 4096,   /* of counting: a page, or what divides it */
-    TICK_SHIFT = 16,    /* of a place; below are units */
+    PLACE_COUNT = 4096,     /* 8 GiB of heap before two ranges share a time: the later one's */
+    UNIT_SIZE = PAGE_LEAST, /* of counting */
+    TICK_SHIFT = 16,        /* of a place; below are units */
     TICK_MS = 16,
     SOON_TICKS = 1000 / TICK_MS,
 };

@@ -20,8 +20,7 @@ enum {
     BURST = 8,      /* so many allocations may come at once after a pause */
     PATTERN = 0xa7, /* of bytes beside a block */
     MS_PER_S = 1000,
-    BUDGET = 5000,     /* millionths of the time */
-    PAGE_LEAST = 4096, /* greater blocks are not placed, whatever a page is here */
+    BUDGET = 5000, /* millionths of the time */
 };
 
 /* Pages in turns: forbidden, slot 0, forbidden, slot 1, ... forbidden. */
@@ -244,7 +243,7 @@ static bool see_fault(uintptr_t address, enum fault_access access) {
 }
 
 static struct sampler_user user = {
-    .size_max = PAGE_LEAST,
+    .size_max = PAGE_LEAST, /* whatever a page is here */
     .place = place,
     .release = release,
     .usable_size = guarded_usable_size,

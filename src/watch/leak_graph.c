@@ -10,7 +10,7 @@
 #include "os/readable.h"
 #include "pages/span.h"
 
-enum { NONE = UINT32_MAX, WORD = sizeof(uintptr_t), PAGE_LEAST = 4096 };
+enum { NONE = UINT32_MAX, WORD = sizeof(uintptr_t) };
 
 static size_t graph_bytes(size_t capacity) {
     return (capacity + 1) * sizeof(struct leak_block);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "os/memory.h"
 #include "os/readable.h"
 #include "os/registers.h"
 #include "watch/unwind.h"
@@ -15,7 +16,6 @@
 enum {
     SLOT_COUNT = 8192,
     FRAME_SIZE_MAX = 1 << 20, /* of code that only has frame pointers */
-    PAGE_LEAST = 4096,
     CFA_BITS = 22,
     PLACE_BITS = 12,
     ROUTE_MAX = 16, /* frames */
