@@ -1,8 +1,7 @@
 /* statistics.c - the program's way to the statistics. */
 #include <errno.h>
-#include <string.h>
 
-#include "base/bits.h"
+#include "api/figures.h"
 #include "objects/heap.h"
 #include "objects/thread_cache.h"
 #include "os/memory.h"
@@ -34,16 +33,6 @@ _Static_assert((int)PRIM_STATS_TEXT == (int)REPORT_TEXT &&
                    (int)PRIM_STATS_OPENMETRICS == (int)REPORT_OPENMETRICS,
                "primalloc.h names the internal numbers");
 
-static void copy(void *to, size_t to_size, const void *from, size_t from_size) {
-    size_t known = bits_min(to_size, from_size);
-    if (known) { /* else either may be NULL */
-        memcpy(to, from, known);
-    }
-    if (to_size > known) {
-        memset((char *)to + known, 0, to_size - known);
-    }
-}
-
 PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
     struct snapshot snapshot;
     size_t known = 0;
@@ -52,7 +41,7 @@ PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
         snapshot_take_all(&snapshot, NULL, NULL);
         known = sizeof snapshot;
     }
-    copy(stats, size, &snapshot, known);
+    figures_copy(stats, size, &snapshot, known);
     return known;
 }
 
@@ -66,7 +55,7 @@ PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t c
     heap_ensure();
     snapshot_take(&snapshot, all, NULL);
     for (size_t i = 0; i < count && i < SNAPSHOT_CLASS_COUNT; i++) {
-        copy((char *)classes + i * size, size, &all[i], sizeof all[i]);
+        figures_copy((char *)classes + i * size, size, &all[i], sizeof all[i]);
     }
     memory_unmap(all, all_size);
     return SNAPSHOT_CLASS_COUNT;
@@ -96,7 +85,7 @@ PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats
         row = heap_row_of((struct arena *)heap);
         known = sizeof row.figures;
     }
-    copy(stats, size, &row.figures, known);
+    figures_copy(stats, size, &row.figures, known);
     return known;
 }
 

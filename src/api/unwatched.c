@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/figures.h"
 #include "api/standard.h"
 #include "api/watched.h"
 #include "base/bits.h"
@@ -95,18 +96,11 @@ static bool take_figures(struct prim_stats *stats) {
     return true;
 }
 
-static size_t copy(void *to, size_t to_size, const void *from, size_t from_size) {
-    size_t known = bits_min(to_size, from_size);
-    memcpy(to, from, known);
-    memset((char *)to + known, 0, to_size - known);
-    return from_size;
-}
-
 PRIM_EXPORT size_t prim_stats_get(struct prim_stats *stats, size_t size) {
     struct prim_stats known;
     bool is_known = take_figures(&known);
-    size_t known_size = copy(stats, size, &known, sizeof known);
-    return is_known ? known_size : 0;
+    figures_copy(stats, size, &known, sizeof known);
+    return is_known ? sizeof known : 0;
 }
 
 PRIM_EXPORT size_t prim_stats_classes(struct prim_class_stats *classes, size_t count, size_t size) {
@@ -156,8 +150,8 @@ PRIM_EXPORT size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats
         .free_bytes = counts.area_bytes - bits_min(counts.live_bytes, counts.area_bytes),
         .limit_bytes = counts.limit == SIZE_MAX ? 0 : counts.limit,
     };
-    size_t known_size = copy(stats, size, &known, sizeof known);
-    return thread_cache_is_inside() ? 0 : known_size;
+    figures_copy(stats, size, &known, sizeof known);
+    return thread_cache_is_inside() ? 0 : sizeof known;
 }
 
 PRIM_EXPORT void prim_heap_stats_print(prim_heap_t *heap) {
