@@ -45,6 +45,12 @@ unsafe extern "C" {
     pub fn prim_calloc(count: usize, size: usize) -> *mut c_void;
     pub fn prim_realloc(block: *mut c_void, size: usize) -> *mut c_void;
     pub fn prim_aligned_alloc(alignment: usize, size: usize) -> *mut c_void;
+    pub fn prim_calloc_aligned_at(
+        count: usize,
+        size: usize,
+        alignment: usize,
+        offset: usize,
+    ) -> *mut c_void;
     pub fn prim_free(block: *mut c_void);
     pub fn prim_malloc_usable_size(block: *mut c_void) -> usize;
     pub fn prim_malloc_trim(pad: usize) -> c_int;

@@ -51,8 +51,8 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::CStr;
 
 use ffi::{
-    prim_aligned_alloc, prim_calloc, prim_free, prim_malloc, prim_malloc_trim,
-    prim_malloc_usable_size, prim_realloc, prim_version,
+    prim_aligned_alloc, prim_calloc, prim_calloc_aligned_at, prim_free, prim_malloc,
+    prim_malloc_trim, prim_malloc_usable_size, prim_realloc, prim_version,
 };
 
 pub use heap::{Heap, HeapCounts, HeapId, LendError};
@@ -119,13 +119,10 @@ unsafe impl GlobalAlloc for Primalloc {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         unsafe {
             if is_aligned_by_malloc(layout.size(), layout.align()) {
-                return prim_calloc(1, layout.size()).cast();
+                prim_calloc(1, layout.size()).cast()
+            } else {
+                prim_calloc_aligned_at(1, layout.size(), layout.align(), 0).cast()
             }
-            let block = self.alloc(layout);
-            if !block.is_null() {
-                block.write_bytes(0, layout.size());
-            }
-            block
         }
     }
 

@@ -78,6 +78,22 @@ unsafe fn walk(layout: Layout, new_size: usize) {
     }
 }
 
+/// Fresh pages are zero, whatever they are aligned to: nobody writes them.
+#[test]
+fn zeroed_memory_is_not_resident() {
+    fn resident_pages() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+    for alignment in [16, 64, 4096, 2 << 20] {
+        let layout = Layout::from_size_align(1 << 30, alignment).unwrap();
+        let before = resident_pages();
+        let block = unsafe { ALLOCATOR.alloc_zeroed(layout) };
+        assert!(resident_pages() < before + (128 << 8), "{alignment}"); // other tests have theirs
+        unsafe { ALLOCATOR.dealloc(block, layout) };
+    }
+}
+
 #[test]
 fn the_impossible_gives_null() {
     let layout = Layout::from_size_align(isize::MAX as usize & !4095, 4096).unwrap();
