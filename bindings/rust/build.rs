@@ -44,11 +44,13 @@ fn main() {
     for flag in FLAGS_WHERE_KNOWN {
         build.flag_if_supported(flag);
     }
-    let objects = build.files(sources(&root)).compile_intermediates();
 
+    // Machine code, whatever CFLAGS want.
     let merged = PathBuf::from(variable("OUT_DIR")).join("primalloc-merged.o");
-    let compiler = build.get_compiler();
-    run(Command::new(compiler.path()).args(["-r", "-nostdlib", "-o"]).arg(&merged).args(&objects));
+    let mut compiler = build.get_compiler().to_command();
+    compiler.args(["-fno-lto", "-r", "-nostdlib", "-o"]);
+    run(compiler.arg(&merged).args(sources(&root)));
+    println!("cargo::rerun-if-env-changed=OBJCOPY");
     let objcopy = env::var("OBJCOPY").unwrap_or_else(|_| "objcopy".into());
     run(Command::new(objcopy).args(NAMES).arg(&merged));
     cc::Build::new().object(&merged).compile("primalloc");

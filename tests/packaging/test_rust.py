@@ -1,5 +1,7 @@
 """The crate in bindings/rust as another crate takes it; its own tests run by cargo test."""
 
+import pytest
+
 from conftest import ROOT, defined_names, need, run
 
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -29,10 +31,13 @@ def test_the_feature_override(tmp_path):
     assert "test result: ok" in said
 
 
-def test_a_program_keeps_what_is_not_ours(tmp_path):
-    """Without the feature `override` the crate defines names of primalloc alone."""
+@pytest.mark.parametrize("flags", ["", "-flto"])
+def test_a_program_keeps_what_is_not_ours(tmp_path, flags):
+    """Without the feature `override` its names are primalloc's alone, all of them."""
     need("cargo")
-    run("cargo", "build", "--quiet", "--locked", "--target-dir", tmp_path,
-        "--manifest-path", ROOT / "bindings" / "rust" / "Cargo.toml")
+    run("cargo", "build", "--quiet", "--locked", "--target-dir", tmp_path, "--manifest-path",
+        ROOT / "bindings" / "rust" / "Cargo.toml", CFLAGS=flags)
     archive, = tmp_path.glob("debug/build/primalloc-*/out/libprimalloc.a")
-    assert {name for name in defined_names(archive) if not name.startswith("prim_")} == set()
+    names = defined_names(archive)
+    assert "prim_malloc" in names
+    assert {name for name in names if not name.startswith("prim_")} == set()
