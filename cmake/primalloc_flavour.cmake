@@ -9,8 +9,7 @@ check_c_compiler_flag(-fno-semantic-interposition PRIMALLOC_HAS_NO_SEMANTIC_INTE
 # The objects of an archive become one, and the linker puts the library's functions in order: both
 # want machine code, whatever the project around us compiles to.
 set(PRIMALLOC_COMPILE_OPTIONS
-    -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-lto
-    -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+    -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-lto
     # A compiler that knows malloc by name may turn our own code into a call of our own code.
     -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free)
 if(PRIMALLOC_HAS_ALIGN_LABELS) # the fast paths have neither loops nor jumps back: padding is in vain
@@ -28,22 +27,30 @@ if(PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
     set_source_files_properties(src/api/standard_cxx.c
                                 PROPERTIES COMPILE_OPTIONS -fsemantic-interposition)
 endif()
-if(PRIMALLOC_WERROR)
-    list(APPEND PRIMALLOC_COMPILE_OPTIONS -Werror)
+# What a project around us wants to be warned of, or to fail at, is meant for its own source; and a
+# malloc that asks a sanitizer at each access does so before that one is set up.
+if(PRIMALLOC_IS_MAIN OR PRIMALLOC_WERROR)
+    list(APPEND PRIMALLOC_COMPILE_OPTIONS -Wall -Wextra -Wshadow -Wstrict-prototypes
+         -Wmissing-prototypes $<$<BOOL:${PRIMALLOC_WERROR}>:-Werror>)
+else()
+    list(APPEND PRIMALLOC_COMPILE_OPTIONS -w -fno-sanitize=address,undefined)
 endif()
 
 # nodelete: threads keep pointers into the library, so dlclose must never unmap it. now, relro: no
-# lazy binding inside malloc, and no writable function pointers after start. shstk: the C runtime's
-# start files may lack the mark.
+# lazy binding inside malloc, and no writable function pointers after start. defs: no name is missing,
+# but those that a sanitizer of the project around us has in the program. shstk: the C runtime's start
+# files may lack the mark.
 set(PRIMALLOC_LINK_OPTIONS
-    $<$<BOOL:${PRIMALLOC_HAS_CF_PROTECTION}>:LINKER:-z,shstk>
-    LINKER:-z,nodelete LINKER:-z,noseparate-code LINKER:-z,now LINKER:-z,relro LINKER:-z,defs LINKER:--as-needed
+    $<$<BOOL:${PRIMALLOC_HAS_CF_PROTECTION}>:LINKER:-z,shstk> $<$<BOOL:${PRIMALLOC_IS_MAIN}>:LINKER:-z,defs>
+    LINKER:-z,nodelete LINKER:-z,noseparate-code LINKER:-z,now LINKER:-z,relro LINKER:--as-needed
     -static-libgcc)
 
 function(primalloc_object_library target)
     cmake_parse_arguments(ARG "" "" "SOURCES;DEFINITIONS;OPTIONS" ${ARGN})
     add_library(${target} OBJECT ${ARG_SOURCES})
-    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF) # files have names of their own
+    set_target_properties(${target} PROPERTIES
+                          C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
+                          UNITY_BUILD OFF) # files have names of their own
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src"
                                "${PROJECT_SOURCE_DIR}/include")
     target_compile_options(${target} PRIVATE ${PRIMALLOC_COMPILE_OPTIONS} ${ARG_OPTIONS})

@@ -30,8 +30,8 @@ def counts(program, **environment):
     return first
 
 
-def build(source, folder, *options):
-    run("cmake", "-S", source, "-B", folder, *options)
+def build(source, folder, *options, **environment):
+    run("cmake", "-S", source, "-B", folder, *options, **environment)
     run("cmake", "--build", folder, "--parallel", "2")
     return folder
 
@@ -132,15 +132,48 @@ def test_fetch_content_of_a_checkout(tmp_path):
     assert "libprimalloc.a" not in built, "what is not linked is not built"
 
 
+HOLDS = f"""
+add_subdirectory({ROOT} primalloc)
+foreach(kind primalloc static)
+  add_executable(words_${{kind}} {EXAMPLES}/c/words.c)
+  set_target_properties(words_${{kind}} PROPERTIES C_STANDARD 11)
+  target_link_libraries(words_${{kind}} PRIVATE primalloc::${{kind}})
+endforeach()
+"""
+
+
+def hold(folder, settings, *options, kinds=("primalloc", "static"), **environment):
+    """A project with settings of its own that holds primalloc, built; and its programs, run."""
+    (folder / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.16)\nproject(holds LANGUAGES C)\n{settings}{HOLDS}")
+    built = build(folder, folder / "build", *options, **environment)
+    for kind in kinds:
+        assert counts(built / f"words_{kind}") == f"primalloc {VERSION} serves malloc"
+
+
 def test_a_project_with_settings_of_its_own(tmp_path):
     """Those that change what a compiler is given for each file are not ours."""
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.16)\nproject(holds LANGUAGES C)\n"
-        "set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)\nset(CMAKE_UNITY_BUILD ON)\n"
-        f"add_subdirectory({ROOT} primalloc)\nadd_executable(words {EXAMPLES}/c/words.c)\n"
-        "target_link_libraries(words PRIVATE primalloc::static)\n")
-    folder = build(tmp_path, tmp_path / "build")
-    assert counts(folder / "words") == f"primalloc {VERSION} serves malloc"
+    hold(tmp_path, """
+set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+set(CMAKE_UNITY_BUILD ON)
+set(CMAKE_C_STANDARD 90)
+set(CMAKE_C_EXTENSIONS OFF)
+add_compile_options(-Werror -Wconversion -Wunused-macros)
+""")
+
+
+def test_a_project_under_a_sanitizer(tmp_path):
+    """Asked for ours, it serves before that is set up; a shared one leaves malloc to that."""
+    hold(tmp_path, """
+add_compile_options(-fsanitize=address)
+add_link_options(-fsanitize=address)
+""", kinds=["static"])
+
+
+def test_a_project_under_a_sanitizer_of_clang(tmp_path):
+    """Its runtime is in the program, not in shared libraries."""
+    need("clang")
+    hold(tmp_path, "", "-DCMAKE_C_FLAGS=-fsanitize=undefined", CC="clang")
 
 
 def test_add_subdirectory(tmp_path):
