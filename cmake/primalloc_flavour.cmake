@@ -1,7 +1,21 @@
 # A flavour is the same source compiled with other definitions and options: release, checked, tsan.
 # Its objects are compiled once and then put together as a shared library or an archive.
 include(CheckCCompilerFlag)
+include(CheckCSourceCompiles)
 find_package(Threads REQUIRED)
+
+# The compiler as a command, for what CMake knows no target for: behind a launcher, for another
+# machine, with the linker that the project around us chose.
+separate_arguments(launched UNIX_COMMAND "${CMAKE_C_COMPILER_ARG1}")
+separate_arguments(linker UNIX_COMMAND "${CMAKE_C_FLAGS} ${CMAKE_SHARED_LINKER_FLAGS}")
+get_directory_property(options LINK_OPTIONS)
+list(APPEND linker ${options} ${CMAKE_C_USING_LINKER_${CMAKE_LINKER_TYPE}})
+list(FILTER linker INCLUDE REGEX "^-fuse-ld=")
+set(PRIMALLOC_COMPILER "${CMAKE_C_COMPILER}" ${launched} ${linker})
+if(CMAKE_C_COMPILER_TARGET AND CMAKE_C_COMPILE_OPTIONS_TARGET)
+    list(APPEND PRIMALLOC_COMPILER "${CMAKE_C_COMPILE_OPTIONS_TARGET}${CMAKE_C_COMPILER_TARGET}")
+endif()
+
 check_c_compiler_flag(-falign-labels=1 PRIMALLOC_HAS_ALIGN_LABELS)
 check_c_compiler_flag(-fcf-protection=return PRIMALLOC_HAS_CF_PROTECTION)
 check_c_compiler_flag(-fno-semantic-interposition PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
@@ -40,10 +54,19 @@ endif()
 # lazy binding inside malloc, and no writable function pointers after start. defs: no name is missing,
 # but those that a sanitizer of the project around us has in the program. shstk: the C runtime's start
 # files may lack the mark.
-set(PRIMALLOC_LINK_OPTIONS
-    $<$<BOOL:${PRIMALLOC_HAS_CF_PROTECTION}>:LINKER:-z,shstk> $<$<BOOL:${PRIMALLOC_IS_MAIN}>:LINKER:-z,defs>
-    LINKER:-z,nodelete LINKER:-z,noseparate-code LINKER:-z,now LINKER:-z,relro LINKER:--as-needed
-    -static-libgcc)
+set(PRIMALLOC_LINK_OPTIONS LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro
+    $<$<BOOL:${PRIMALLOC_IS_MAIN}>:LINKER:-z,defs> LINKER:--as-needed -static-libgcc)
+set(CMAKE_REQUIRED_LINK_OPTIONS ${linker} LINKER:-z,noseparate-code)
+check_c_source_compiles("int main(void) { return 0; }" PRIMALLOC_HAS_NOSEPARATE_CODE)
+set(CMAKE_REQUIRED_LINK_OPTIONS ${linker} LINKER:-z,shstk)
+check_c_source_compiles("int main(void) { return 0; }" PRIMALLOC_HAS_SHSTK)
+set(CMAKE_REQUIRED_LINK_OPTIONS)
+if(PRIMALLOC_HAS_NOSEPARATE_CODE)
+    list(APPEND PRIMALLOC_LINK_OPTIONS LINKER:-z,noseparate-code)
+endif()
+if(PRIMALLOC_HAS_CF_PROTECTION AND PRIMALLOC_HAS_SHSTK)
+    list(APPEND PRIMALLOC_LINK_OPTIONS LINKER:-z,shstk)
+endif()
 
 function(primalloc_object_library target)
     cmake_parse_arguments(ARG "" "" "SOURCES;DEFINITIONS;OPTIONS" ${ARGN})
@@ -129,7 +152,7 @@ function(primalloc_archive target flavour)
         list(APPEND names --localize-hidden)
     endif()
     add_custom_command(OUTPUT "${merged}"
-                       COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${merged}" ${objects}
+                       COMMAND ${PRIMALLOC_COMPILER} -r -nostdlib -o "${merged}" ${objects}
                        COMMAND ${CMAKE_OBJCOPY} ${names} "${merged}"
                        DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM
                        COMMENT "Merging the objects of ${target}")

@@ -43,7 +43,7 @@ endforeach()
 set(page "CONSTANT (MAXPAGESIZE)")
 set(gap ". = ALIGN(${page}) + ${page} + (. & (${page} - 1));")
 
-execute_process(COMMAND ${CMAKE_C_COMPILER} -shared -nostdlib -Wl,-z,noseparate-code,-z,now,-z,relro
+execute_process(COMMAND ${PRIMALLOC_COMPILER} -shared -nostdlib -Wl,-z,noseparate-code,-z,now,-z,relro
                         -Wl,--verbose -x c /dev/null -o "${PROJECT_BINARY_DIR}/layout.so"
                 OUTPUT_VARIABLE script ERROR_QUIET)
 set(PRIMALLOC_LAYOUT)

@@ -170,10 +170,29 @@ add_link_options(-fsanitize=address)
 """, kinds=["static"])
 
 
+def test_a_project_with_tools_of_its_own(tmp_path):
+    """A launcher before its compiler, and a linker that is not GNU ld."""
+    need("ld.gold")
+    hold(tmp_path, "", "-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=gold",
+         "-DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=gold", CC="env cc")
+
+
 def test_a_project_under_a_sanitizer_of_clang(tmp_path):
     """Its runtime is in the program, not in shared libraries."""
     need("clang")
     hold(tmp_path, "", "-DCMAKE_C_FLAGS=-fsanitize=undefined", CC="clang")
+
+
+def test_clang_builds_for_another_machine(tmp_path):
+    """What is put together by a command of its own is so for that machine, too."""
+    need("clang", "aarch64-linux-gnu-ld")
+    run("cmake", "-S", ROOT, "-B", tmp_path, "-DCMAKE_SYSTEM_NAME=Linux",
+        "-DCMAKE_SYSTEM_PROCESSOR=aarch64", "-DCMAKE_C_COMPILER=clang",
+        "-DCMAKE_C_COMPILER_TARGET=aarch64-linux-gnu")
+    run("cmake", "--build", tmp_path, "--target", "primalloc", "primalloc_static")
+    for name in ("libprimalloc.so", "libprimalloc.a"):
+        header = run("readelf", "-h", tmp_path / "lib" / name)
+        assert set(re.findall(r"Machine: +(\S+)", header)) == {"AArch64"}
 
 
 def test_add_subdirectory(tmp_path):
