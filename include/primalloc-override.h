@@ -33,7 +33,7 @@
 PRIMALLOC_FAMILY(prim_override, 1)
 
 /* Frees what libc allocated. */
-static inline PRIMALLOC_UNUSED void libc_free(void *block) {
+static __inline__ PRIMALLOC_UNUSED void libc_free(void *block) {
     free(block);
 }
 

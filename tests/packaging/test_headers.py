@@ -32,12 +32,16 @@ def test_the_override_header_leaves_no_malloc(tmp_path, compiler, standard, way)
 @pytest.mark.parametrize(("compiler", "standard"), [
     ("gcc", "c89"), ("gcc", "c99"), ("clang", "c99"), ("g++", "c++98"), ("g++", "c++20"),
     ("clang++", "c++98"), ("clang++", "c++20")])
-def test_a_strict_program_includes_the_header(tmp_path, compiler, standard):
+def test_a_strict_program_includes_the_headers(tmp_path, compiler, standard):
     need(compiler)
-    source = tmp_path / ("strict.cc" if compiler.endswith("++") else "strict.c")
-    source.write_text("#include <primalloc.h>\nint main(void) { return 0; }\n")
-    run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion",
-        "-Werror", f"-I{ROOT}/include", "-fsyntax-only", source)
+    is_cxx = compiler.endswith("++")
+    source = tmp_path / ("strict.cc" if is_cxx else "strict.c")
+    warnings = "-Wold-style-cast" if is_cxx else "-Wdeclaration-after-statement"
+    for text in ("#include <primalloc.h>", "#include <primalloc-override.h>",
+                 "#include <primalloc-family.h>\nPRIMALLOC_FAMILY(my, 64)"):
+        source.write_text(f"{text}\nint main(void) {{ return 0; }}\n")
+        run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow",
+            "-Wconversion", warnings, "-Werror", f"-I{ROOT}/include", "-fsyntax-only", source)
 
 
 @pytest.mark.parametrize(("compiler", "standard", "options"), [
