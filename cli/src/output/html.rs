@@ -92,7 +92,7 @@ fn table_rows(report: &Report) -> Vec<TableRow> {
             .enumerate()
             .map(|(index, cell)| TableCell {
                 median: row.scale.format(cell.summary.median),
-                spread: spread_text(&cell.summary),
+                spread: spread_text(cell.summary),
                 ratio: ratio_text(cell.ratio),
                 is_best: cell.is_best,
                 is_reference: index == 0,

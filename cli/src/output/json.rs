@@ -50,7 +50,7 @@ struct OutcomePart {
 #[derive(Serialize)]
 struct MetricPart<'a> {
     #[serde(flatten)]
-    summary: Summary,
+    summary: &'a Summary,
     ratio: Option<f64>,
     values: &'a [f64],
 }
@@ -77,7 +77,7 @@ fn part_of<'a>(report: &'a Report, entry: &'a Entry) -> AllocatorPart<'a> {
     let metrics = METRICS.iter().enumerate().map(|(index, metric)| {
         let figures = &entry.figures[index];
         let ratio = report.ratio(entry, index);
-        (metric.id, MetricPart { summary: figures.summary, ratio, values: &figures.values })
+        (metric.id, MetricPart { summary: &figures.summary, ratio, values: &figures.values })
     });
     AllocatorPart {
         name: &entry.name,

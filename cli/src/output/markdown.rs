@@ -43,7 +43,7 @@ fn line(row: &Row) -> String {
     for (index, cell) in row.cells.iter().enumerate() {
         let median = row.scale.format(cell.summary.median);
         let median = if cell.is_best { format!("**{median}**") } else { median };
-        let spread = spread_text(&cell.summary);
+        let spread = spread_text(cell.summary);
         line += &format!(" {median} | {spread} |");
         if index > 0 {
             line += &format!(" {} |", ratio_text(cell.ratio));

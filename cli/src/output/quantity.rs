@@ -67,7 +67,8 @@ pub fn with_thousands(number: u64) -> String {
 }
 
 /// How far runs lie from the median, in parts of it. One run alone tells nothing of that.
-pub fn spread_text(&Summary { median, spread, count, .. }: &Summary) -> String {
+pub fn spread_text(summary: &Summary) -> String {
+    let &Summary { median, spread, count, .. } = summary;
     if median == 0.0 || count == 1 {
         return String::new();
     }

@@ -46,11 +46,11 @@ pub struct Row<'a> {
     pub index: usize,
     pub metric: &'a Metric,
     pub scale: Scale,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<Cell<'a>>,
 }
 
-pub struct Cell {
-    pub summary: Summary,
+pub struct Cell<'a> {
+    pub summary: &'a Summary,
     pub ratio: Option<f64>,
     pub is_best: bool,
 }
@@ -140,14 +140,14 @@ impl Report {
     }
 
     /// The figures by metric: the rows of a table.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    pub fn rows<'a>(&'a self) -> impl Iterator<Item = Row<'a>> {
         METRICS.iter().enumerate().map(|(index, metric)| {
-            let cell = |entry: &Entry| Cell {
-                summary: entry.figures[index].summary,
+            let cell = |entry: &'a Entry| Cell {
+                summary: &entry.figures[index].summary,
                 ratio: self.ratio(entry, index),
                 is_best: self.is_best(entry, index),
             };
-            let cells: Vec<Cell> = self.entries.iter().map(cell).collect();
+            let cells: Vec<Cell<'a>> = self.entries.iter().map(cell).collect();
             let medians = || cells.iter().map(|cell| cell.summary.median);
             let lowest = medians().filter(|&median| median > 0.0).fold(f64::INFINITY, f64::min);
             let highest = medians().fold(0.0, f64::max);

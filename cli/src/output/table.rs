@@ -125,7 +125,7 @@ impl Sheet<'_> {
         let median = row.scale.format(cell.summary.median);
         let mut cells = vec![if cell.is_best { median.green().bold().to_string() } else { median }];
         if self.has_spreads {
-            cells.push(spread_text(&cell.summary).dimmed().to_string());
+            cells.push(spread_text(cell.summary).dimmed().to_string());
         }
         if index > 0 {
             cells.push(ratio_text(cell.ratio));

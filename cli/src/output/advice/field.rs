@@ -27,7 +27,7 @@ impl Field {
     pub fn of(report: &Report) -> Field {
         let entries = &report.entries;
         let summaries = |metric: usize| {
-            let of = |entry: &Entry| entry.figures[metric].summary;
+            let of = |entry: &Entry| entry.figures[metric].summary.clone();
             entries.iter().map(of).collect::<Vec<Summary>>()
         };
         let is_open = |entry: &Entry| report.ends_alike(entry) && !report.is_left_out(entry);

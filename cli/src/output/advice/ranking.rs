@@ -101,7 +101,7 @@ impl Advice<'_> {
 fn figures(rows: &[Row], index: usize, is_comparable: bool) -> Vec<String> {
     let compared = [TIME, MEMORY].into_iter().flat_map(|metric| {
         let (row, cell) = (&rows[metric], &rows[metric].cells[index]);
-        let spread = spread_text(&cell.summary);
+        let spread = spread_text(cell.summary);
         [
             row.scale.format(cell.summary.median),
             ratio_text(cell.ratio.filter(|_| is_comparable)),
