@@ -160,13 +160,17 @@ impl Report {
         entry.figures[metric].summary.ratio_to(&self.reference().figures[metric].summary)
     }
 
-    /// Whether nobody needs less of it; where all need the same, nobody is best.
+    /// Whether nobody needs less of it; where all need the same, nobody is best. Who does not do
+    /// the same is none of them.
     pub fn is_best(&self, entry: &Entry, metric: usize) -> bool {
-        let summaries = || self.entries.iter().map(|entry| &entry.figures[metric].summary);
+        let compared = || self.entries.iter().filter(|entry| self.ends_alike(entry));
+        let summaries = || compared().map(|entry| &entry.figures[metric].summary);
         let lowest = summaries().min_by(|a, b| a.median.total_cmp(&b.median));
         let Some(lowest) = lowest else { return false };
         let is_level = |summary: &Summary| !is_beyond_spread(summary, lowest);
-        is_level(&entry.figures[metric].summary) && !summaries().all(is_level)
+        self.ends_alike(entry)
+            && is_level(&entry.figures[metric].summary)
+            && !summaries().all(is_level)
     }
 
     /// One sentence for each allocator other than the first.
@@ -191,6 +195,12 @@ impl Report {
 
     fn conclusion(&self, entry: &Entry) -> String {
         let reference = self.reference();
+        if !self.ends_alike(reference) || !self.ends_alike(entry) {
+            return format!(
+                "{}: nothing can be concluded, for the program did not always end the same way.",
+                entry.name
+            );
+        }
         let differences = self.differences(entry, 0..METRICS.len());
         let is_told = |index: usize| {
             can_tell(&entry.figures[index].summary, &reference.figures[index].summary)
@@ -303,6 +313,7 @@ fn processor_model(cpuinfo: &str) -> String {
 mod tests {
     use super::super::sample;
     use super::*;
+    use crate::measure::TIME;
 
     fn keep_runs(report: &mut Report, count: usize) {
         report.entries.iter_mut().for_each(|entry| sample::keep_runs(entry, count));
@@ -348,6 +359,12 @@ mod tests {
               primalloc: exit status 0 (4 times), killed by SIGSEGV (once); \
               jemalloc: exit status 0."]
         );
+        let conclusions = report.conclusions();
+        assert!(conclusions[0].starts_with("primalloc: nothing can be concluded, for the program"));
+        assert!(conclusions[1].starts_with("jemalloc: 129 % more memory"));
+        assert!(!report.is_best(&report.entries[1], TIME), "though it was the fastest");
+        report.entries[0].outcomes = report.entries[1].outcomes.clone();
+        assert!(report.conclusions()[1].starts_with("jemalloc: nothing can be concluded"));
     }
 
     #[test]
