@@ -284,8 +284,10 @@ fn too_few_runs(name: &str, reference: &str, differences: &[String]) -> String {
 /// "18 % less memory", "40 % more page faults".
 fn difference_text(metric: &Metric, ratio: f64) -> Option<String> {
     let verdict = metric.verdict.as_ref()?;
-    let percent = (ratio - 1.0).abs() * 100.0;
     let comparative = if ratio > 1.0 { "more" } else { verdict.less };
+    // All of it is less by 100 only where nothing is left.
+    let most = if ratio > 0.0 && ratio < 1.0 { 99.0 } else { f64::INFINITY };
+    let percent = ((ratio - 1.0).abs() * 100.0).min(most);
     Some(format!("{percent:.0} % {comparative} {}", verdict.noun))
 }
 
@@ -313,7 +315,7 @@ fn processor_model(cpuinfo: &str) -> String {
 mod tests {
     use super::super::sample;
     use super::*;
-    use crate::measure::TIME;
+    use crate::measure::{FAULTS, TIME};
 
     fn keep_runs(report: &mut Report, count: usize) {
         report.entries.iter_mut().for_each(|entry| sample::keep_runs(entry, count));
@@ -326,6 +328,14 @@ mod tests {
         primalloc: 20 % less time, 16 % less memory, 97 % fewer page faults than glibc.
         jemalloc: 129 % more memory, 78 % fewer page faults than glibc.
         ");
+    }
+
+    #[test]
+    fn what_is_left_is_not_rounded_to_nothing() {
+        let text = |ratio: f64| difference_text(&METRICS[FAULTS], ratio).unwrap();
+        assert_eq!(text(0.003), "99 % fewer page faults");
+        assert_eq!(text(0.0), "100 % fewer page faults");
+        assert_eq!(text(31.0), "3000 % more page faults");
     }
 
     #[test]
