@@ -9,8 +9,8 @@ use super::choice::{Obstacle, Pick};
 use super::field::{Field, WORTH_CHANGING};
 use crate::allocators::{PRIMALLOC, name_of_library};
 use crate::environment::{self, LD_PRELOAD, Setting};
-use crate::measure::{MEMORY, RUNS_FOR_SPREAD, RUNS_TO_TELL, Summary, TIME, is_beyond_spread};
-use crate::output::{Entry, shell_word};
+use crate::measure::{MEMORY, RUNS_FOR_SPREAD, RUNS_TO_TELL, Summary, TIME};
+use crate::output::{Entry, Report, shell_word};
 
 /// More than so many that are level with a candidate are only counted.
 const NAMES_MAX: usize = 3;
@@ -91,10 +91,7 @@ impl Advice<'_> {
     /// further runs, these have told.
     fn doubt(&self) -> Option<String> {
         let (runs, field) = (self.report.runs, Field::of(self.report));
-        let is_untold = |index: usize| {
-            let name = &self.report.entries[index].name;
-            !self.finals.iter().any(|one| one.entries.iter().any(|entry| entry.name == *name))
-        };
+        let is_untold = |index: usize| self.again(index).is_none();
         let is_open = |pick: &Option<Pick>, of: &[Summary]| {
             pick.is_none() && field.looking_better(of).any(is_untold)
         };
@@ -124,7 +121,8 @@ impl Advice<'_> {
         }
     }
 
-    /// The name, what is as good, and how it differs from the reference.
+    /// The name, what is as good, and how it differs from the reference: in the further runs where
+    /// it had some, for in the first it was ahead of the others by chance as well.
     fn described(&self, pick: &Pick) -> String {
         let Advised { name, level_with, .. } = self.advised(pick);
         let level_with = match level_with.len() {
@@ -132,10 +130,9 @@ impl Advice<'_> {
             1..=NAMES_MAX => format!(" (level with {})", level_with.join(", ")),
             many => format!(" (level with {many} others)"),
         };
-        let entry = &self.report.entries[pick.index];
-        let confirmed =
-            [TIME, MEMORY].into_iter().filter(|metric| self.is_confirmed(entry, *metric));
-        let differences = self.report.differences(entry, confirmed).join(", ");
+        let first = (self.report, &self.report.entries[pick.index]);
+        let (report, entry) = self.again(pick.index).unwrap_or(first);
+        let differences = report.differences(entry, [TIME, MEMORY]).join(", ");
         match differences.is_empty() {
             true => format!("{name}{level_with}"),
             false => {
@@ -144,14 +141,13 @@ impl Advice<'_> {
         }
     }
 
-    /// Whether the finals have shown a difference as well, if it was in them.
-    fn is_confirmed(&self, entry: &Entry, metric: usize) -> bool {
-        let in_finals = self.finals.iter().find_map(|one| {
-            let again = one.entries.iter().find(|again| again.name == entry.name)?;
-            let [ours, theirs] = [again, one.reference()].map(|of| &of.figures[metric].summary);
-            Some(is_beyond_spread(ours, theirs))
-        });
-        in_finals.unwrap_or(true)
+    /// A candidate's further runs, with those of the reference beside them.
+    fn again(&self, index: usize) -> Option<(&Report, &Entry)> {
+        let name = &self.report.entries[index].name;
+        self.finals.iter().find_map(|one| {
+            let entry = one.entries.iter().find(|entry| entry.name == *name)?;
+            Some((one, entry))
+        })
     }
 
     fn how_to_take(&self, pick: &Pick) -> String {
@@ -194,7 +190,7 @@ fn assignment(name: &str, value: OsString) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Report, sample};
+    use super::super::super::sample;
     use super::*;
 
     fn sentences(noise: f64, candidates: &[(&str, f64, f64)]) -> String {
@@ -255,6 +251,15 @@ mod tests {
         For both, take jemalloc.
         To take jemalloc, run: LD_PRELOAD=/lib/libjemalloc.so sort -n 'big file'
         ");
+    }
+
+    #[test]
+    fn what_is_said_is_what_the_finals_have_shown() {
+        let report = sample::report_of(0.01, &[("glibc", 1.0, 1.0), ("jemalloc", 0.7, 1.0)]);
+        let finals = [sample::report_of(0.01, &[("glibc", 2.0, 1.0), ("jemalloc", 1.8, 1.1)])];
+        let advice = Advice::on(&report, &finals, &[]);
+        insta::assert_snapshot!(advice.sentences()[0],
+            @"The fastest is jemalloc: 10 % less time, 10 % more memory than glibc.");
     }
 
     #[test]
