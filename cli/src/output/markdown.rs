@@ -22,9 +22,14 @@ pub fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Markdown's code marks must not occur in what they enclose.
+/// What is typed. No marks in it are as long as those around it; and an empty line, or one that
+/// begins as a heading does, would end the paragraph, while a line's end is shown as a blank
+/// anyway.
 pub fn code(text: &str) -> String {
-    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+    let text = text.replace('\n', " ");
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let (marks, blank) = ("`".repeat(longest + 1), if longest > 0 { " " } else { "" });
+    format!("{marks}{blank}{text}{blank}{marks}")
 }
 
 fn header(report: &Report) -> String {
@@ -89,5 +94,7 @@ mod tests {
     #[test]
     fn a_command_with_code_marks_stays_one_piece() {
         assert_eq!(super::code("echo `date`"), "`` echo `date` ``");
+        assert_eq!(super::code("a ``b`` c"), "``` a ``b`` c ```");
+        assert_eq!(super::code("sh -c 'a\n\n# b'"), "`sh -c 'a  # b'`");
     }
 }

@@ -6,6 +6,7 @@ use owo_colors::OwoColorize;
 use super::Advice;
 use super::choice::Standing;
 use super::field::Field;
+use super::words::TO_RUN;
 use crate::measure::{FAULTS, MEMORY, QUICK_RUNS, TIME};
 use crate::output::markdown::{cell, code};
 use crate::output::quantity::{ratio_text, spread_text};
@@ -177,7 +178,10 @@ pub fn markdown(advice: &Advice) -> String {
     text.push('\n');
     let remarks = advice.remarks().into_iter().map(|remark| remark.replace(MARK, "\\*"));
     for sentence in remarks.chain(report.failures()).chain(advice.sentences()) {
-        text += &format!("- {sentence}\n");
+        text += &match sentence.split_once(TO_RUN) {
+            Some((who, command)) => format!("- {who}{TO_RUN}{}\n", code(command)),
+            None => format!("- {sentence}\n"),
+        };
     }
     text
 }
@@ -214,6 +218,17 @@ mod tests {
         let finals = [sample::report_of(0.01, &[("glibc", 1.0, 1.0), ("mimalloc", 0.97, 1.0)])];
         let text = strip_str(&table(&Advice::on(&report, &finals, &[]), None)).to_string();
         assert!(text.contains("chance: mimalloc (0.97× time, 1.00× memory)\n"), "{text}");
+    }
+
+    #[test]
+    fn what_to_type_is_code_in_markdown() {
+        let candidates = [("glibc", 1.0, 1.0), ("glibc:A=2", 0.9, 0.9)];
+        let mut report = sample::report_of(0.01, &candidates);
+        report.command = "perl -e '$_*2*$_\n\n# `x`'".to_owned();
+        let text = markdown(&Advice::on(&report, &[], &[]));
+        assert!(text.starts_with("`` perl -e '$_*2*$_  # `x`' ``: "), "{text}");
+        let last = "- To take glibc:A=2, run: `` A=2 perl -e '$_*2*$_  # `x`' ``";
+        assert_eq!(text.lines().last(), Some(last));
     }
 
     fn candidates_text(advice: &Advice, width: usize) -> String {

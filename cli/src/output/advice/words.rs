@@ -15,6 +15,9 @@ use crate::output::{Entry, Report, shell_word};
 /// More than so many that are level with a candidate are only counted.
 const NAMES_MAX: usize = 3;
 
+/// Between a candidate and what to type for it.
+pub const TO_RUN: &str = ", run: ";
+
 /// A candidate and what to type for it.
 #[derive(Serialize)]
 pub struct Advised<'a> {
@@ -152,7 +155,7 @@ impl Advice<'_> {
 
     fn how_to_take(&self, pick: &Pick) -> String {
         let Advised { name, command, .. } = self.advised(pick);
-        format!("To take {name}, run: {command}")
+        format!("To take {name}{TO_RUN}{command}")
     }
 
     pub fn advised(&self, pick: &Pick) -> Advised<'_> {
