@@ -73,7 +73,7 @@ class Campaign:
             self.samples = [one for one in self.samples if one.pass_number <= self.passes]
             self.observer.interrupted(self.passes)
         if not self.samples:
-            raise BenchError("no pass was completed, so there is nothing to report")
+            raise BenchError("no trial of a whole pass succeeded, so there is nothing to report")
 
     def run_first_passes(self):
         self.observer.planned(FIRST_PASSES, 0)
@@ -103,7 +103,7 @@ class Campaign:
         pass_s = sum(sample.wall_s + TRIAL_OVERHEAD_S for sample in self.samples
                      if sample.pass_number == self.passes
                      and (sample.row, sample.allocator) not in self.far_behind)
-        fits = int(max(0.0, left_s) / pass_s)
+        fits = int(max(0.0, left_s) / pass_s) if pass_s else 0
         return min(FURTHER_PASSES_MOST, fits - fits % 2)
 
     def warm_up(self):
@@ -133,8 +133,15 @@ class Campaign:
         return self.trial(row, row.assignments(self.scratch)).failure
 
     def trial(self, row, assignments):
+        """A trial with its score; a program that ends well but prints none has failed as well."""
         timeout_s = max(TIMEOUT_LEAST_S, TIMEOUT_FACTOR * row.seconds)
-        return run_trial(row.words(self.scratch), assignments, self.scratch, timeout_s)
+        outcome = run_trial(row.words(self.scratch), assignments, self.scratch, timeout_s)
+        if not outcome.failure:
+            try:
+                outcome.score_s = row.score_of(outcome.output, outcome.figures["wall_us"] / 1e6)
+            except BenchError as error:
+                outcome.failure = str(error)
+        return outcome
 
     def run_pass(self, number):
         for row in self.rows:
@@ -158,9 +165,8 @@ class Campaign:
             self.observer.failed(row.name, allocator.name, outcome.failure)
             return
         figures = outcome.figures
-        wall_s = figures["wall_us"] / 1e6
         self.samples.append(Sample(
-            number, row.name, allocator.name, row.score_of(outcome.output, wall_s), wall_s,
+            number, row.name, allocator.name, outcome.score_s, figures["wall_us"] / 1e6,
             figures["user_us"] / 1e6, figures["system_us"] / 1e6,
             *(figures[key] for key in ("peak_rss_kib", "minor_faults", "major_faults",
                                        "voluntary_switches", "involuntary_switches"))))

@@ -42,9 +42,10 @@ class Row:
         if not self.score.startswith(RATE):
             return wall_s
         found = re.search(self.score[len(RATE):], output)
-        if not found:
-            raise BenchError(f"the row {self.name} printed nothing that matches {self.score}")
-        return 1.0 / float(found.group(1).replace(",", ""))
+        rate = float(found.group(1).replace(",", "")) if found else 0.0
+        if rate <= 0:
+            raise BenchError(f"it printed no rate that matches {self.score}")
+        return 1.0 / rate
 
 
 def fill(words, scratch):

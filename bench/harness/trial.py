@@ -12,10 +12,12 @@ OUTPUT_KEPT = 300
 
 @dataclass
 class Outcome:
-    """What a trial gave: the launcher's figures, the output, and "" or what went wrong."""
+    """What a trial gave: the launcher's figures, the output, "" or what went wrong, and the score
+    where its row has one."""
     figures: dict
     output: str
     failure: str
+    score_s: float | None = None
 
 
 def clean_environment():

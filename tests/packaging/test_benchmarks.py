@@ -80,6 +80,47 @@ def test_a_run_goes_on_where_it_ended():
                                 f"{ {('loop', 'fast'): 'timeout'} }")
 
 
+def campaign_of(tmp_path, rows, allocators):
+    """What a campaign of shell scripts keeps: rows are {name: (score, script)}, allocators names of
+    a setting NAME=1 that the scripts see."""
+    program = (
+        "import json, sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
+        "from harness.allocators import Allocator\nfrom harness.campaign import Campaign\n"
+        "from harness.environment import BenchError\nfrom harness.rows import Row\n"
+        "from harness.terminal import Reporter\n"
+        "rows = [Row(name, 'small', ('sh', '-c', script), (), (), score, 1, 1.0, True, 'A row.')\n"
+        "        for name, (score, script) in json.loads(sys.argv[3]).items()]\n"
+        "ways = [Allocator(name, None, '1', '-', {name: '1'}) for name in sys.argv[4:]]\n"
+        "with Reporter(len(rows) * len(ways)) as reporter:\n"
+        "    campaign = Campaign(rows, ways, 1, Path(sys.argv[2]), reporter)\n"
+        "    try: campaign.run(0.001, None)\n"
+        "    except BenchError as error: print(error)\n"
+        "print('\\n' + json.dumps(campaign.raw({})))\n")
+    answer = subprocess.run(
+        [sys.executable, "-c", program, BENCH, tmp_path, json.dumps(rows), *allocators],
+        stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+    return answer, json.loads(answer.splitlines()[-1])
+
+
+def test_who_prints_no_score_fails_alone(tmp_path):
+    """The hour's other trials are kept."""
+    rate = r"rate:([0-9.]+) in a second"
+    script = "[ $broken ] || echo $((${idle:-0} ? 0 : 5)) in a second"
+    _, raw = campaign_of(tmp_path, {"speed": (rate, script), "mute": (rate, "echo nothing")},
+                         ["usual", "broken", "idle"])
+    reason = f"it printed no rate that matches {rate}"
+    assert raw["skipped"] == {"mute": reason}
+    assert sorted((one["allocator"], one["reason"]) for one in raw["failures"]) == [
+        ("broken", reason), ("idle", reason)]
+    assert {(one["allocator"], one["score_s"]) for one in raw["samples"]} == {("usual", 0.2)}
+
+
+def test_a_run_in_which_all_fails_says_so(tmp_path):
+    answer, raw = campaign_of(tmp_path, {"loop": ("time", "exit ${bad:-0}")}, ["bad"])
+    assert "no trial of a whole pass succeeded, so there is nothing to report" in answer
+    assert raw["failures"][0]["reason"] == "exit status 1: no output"
+
+
 def test_only_the_same_run_goes_on(tmp_path):
     missing = continue_run(tmp_path)
     assert missing.returncode == 1
