@@ -1,6 +1,7 @@
 """What a person sees in the terminal: progress while it runs, tables at the end."""
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
@@ -64,10 +65,11 @@ class Reporter:
         self.passes = passes
 
     def skipped(self, row, reason):
-        self.console.print(f"[yellow]row {row} skipped:[/] {reason}", highlight=False)
+        self.console.print(f"[yellow]row {row} skipped:[/] {escape(reason)}", highlight=False)
 
     def failed(self, row, allocator, reason):
-        self.console.print(f"[red]{row} under {allocator}:[/] {reason}", highlight=False)
+        self.console.print(f"[red]{row} under {allocator}:[/] {escape(reason)}",
+                           highlight=False)
 
     def interrupted(self, passes):
         self.console.print(f"[yellow]interrupted; the {passes} whole passes are reported[/]")
@@ -85,8 +87,9 @@ def rich_table(table, columns=None):
                          no_wrap=not (table.wraps and index < table.left))
     for row in table.rows:
         style = "bold magenta" if row[0].text == OURS else ""
-        drawn.add_row(*(f"[{STYLES[row[i].mark]}]{row[i].text}[/]" if row[i].mark
-                        else row[i].text for i in kept), style=style)
+        texts = {i: escape(row[i].text) for i in kept}
+        drawn.add_row(*(f"[{STYLES[row[i].mark]}]{text}[/]" if row[i].mark else text
+                        for i, text in texts.items()), style=style)
     return drawn
 
 

@@ -115,6 +115,14 @@ def test_who_prints_no_score_fails_alone(tmp_path):
     assert {(one["allocator"], one["score_s"]) for one in raw["samples"]} == {("usual", 0.2)}
 
 
+def test_what_a_failed_program_says_is_no_markup(tmp_path):
+    answer, raw = campaign_of(
+        tmp_path, {"loop": ("time", "[ ! $bad ] || { echo 'abort: [/lib/x.so] [red]'; exit 1; }")},
+        ["good", "bad"])
+    assert "loop under bad: exit status 1: abort: [/lib/x.so] [red]" in answer
+    assert len(raw["samples"]) == raw["passes"]
+
+
 def test_a_run_in_which_all_fails_says_so(tmp_path):
     answer, raw = campaign_of(tmp_path, {"loop": ("time", "exit ${bad:-0}")}, ["bad"])
     assert "no trial of a whole pass succeeded, so there is nothing to report" in answer
