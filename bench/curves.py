@@ -95,18 +95,13 @@ def measure_one(name, every, options, scratch):
 
 def measure(options, curves):
     """Adds each wanted experiment to what was measured before."""
-    from harness.allocators import default_allocators, named_allocators
+    from harness.allocators import chosen_allocators
     from harness.counting import check_valgrind
     from harness.machine import machine_facts
-    from harness.takeover import check_takes_over
 
     build_workloads()
     check_valgrind()
-    every = (named_allocators(options.allocators.split(",")) if options.allocators
-             else default_allocators(quick=False))
-    for allocator in every:
-        if allocator.library:
-            check_takes_over(allocator.library, allocator.assignments())
+    every = chosen_allocators(options.allocators)
     for name in options.only:
         started = time.monotonic()
         facts = machine_facts()

@@ -74,11 +74,10 @@ def main():
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
     options = parser.parse_args()
     enter_venv()
-    from harness.allocators import default_allocators, named_allocators
+    from harness.allocators import chosen_allocators, named_allocators
     from harness.terminal import make_console, rich_table
     try:
-        chosen = (named_allocators(options.allocators.split(",")) if options.allocators
-                  else default_allocators(quick=False))
+        chosen = chosen_allocators(options.allocators)
         if BASE not in {one.name for one in chosen}:
             chosen = [*named_allocators([BASE]), *chosen]
         medians = measure(chosen, options.runs, options.seed)

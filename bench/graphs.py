@@ -131,14 +131,14 @@ def arguments():
 def main():
     options = arguments()
     enter_venv()
-    from harness.allocators import AGAIN, default_allocators, named_allocators
+    from harness.allocators import AGAIN, chosen_allocators
     from harness.html import graphs_page
     from harness.machine import machine_facts
     scratch = Path(tempfile.mkdtemp(prefix="primalloc-graphs-"))
     try:
         build_workloads()
-        chosen = (named_allocators(options.allocators.split(",")) if options.allocators
-                  else [one for one in default_allocators(quick=False) if one.name != AGAIN])
+        chosen = [one for one in chosen_allocators(options.allocators)
+                  if options.allocators or one.name != AGAIN]
         facts = machine_facts()
         options.out.mkdir(parents=True, exist_ok=True)
         with open(options.out / "trials.csv", "w", newline="") as file:

@@ -126,13 +126,13 @@ def main():
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
     options = parser.parse_args()
     enter_venv()
-    from harness.allocators import AGAIN, default_allocators, named_allocators
+    from harness.allocators import AGAIN, chosen_allocators
     from harness.terminal import make_console, rich_table
     sizes = [int(size) for size in options.sizes.split(",")] if options.sizes else SIZES
     counts = {}
     try:
-        chosen = (named_allocators(options.allocators.split(",")) if options.allocators
-                  else [one for one in default_allocators(quick=False) if one.name != AGAIN])
+        chosen = [one for one in chosen_allocators(options.allocators)
+                  if options.allocators or one.name != AGAIN]
         for allocator in chosen:
             try:
                 counts[allocator.name] = (count_others(allocator, options.repeats)

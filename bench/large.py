@@ -53,19 +53,13 @@ def arguments():
 
 
 def chosen_allocators(options):
-    from harness.allocators import AGAIN, OURS, default_allocators, named_allocators
-    from harness.takeover import check_takes_over
+    from harness.allocators import AGAIN, OURS, chosen_allocators
 
+    chosen = chosen_allocators(options.allocators)
     if options.allocators:
-        chosen = named_allocators(options.allocators.split(","))
-    else:
-        chosen = [one for one in default_allocators(quick=False)
-                  if one.name != AGAIN
-                  and (not options.quick or one.name in (OURS, *WELL_KNOWN))]
-    for allocator in chosen:
-        if allocator.library:
-            check_takes_over(allocator.library, allocator.assignments())
-    return chosen
+        return chosen
+    return [one for one in chosen
+            if one.name != AGAIN and (not options.quick or one.name in (OURS, *WELL_KNOWN))]
 
 
 class Measurement:

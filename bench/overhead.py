@@ -20,10 +20,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.environment import build_workloads, enter_venv
+from harness.allocators import LIBRARY, OURS, named_allocators, serving, with_settings
+from harness.environment import BenchError, build_workloads, enter_venv
 from harness.rows import fill, load_rows, prepare_row, select_rows
 
-LIBRARY = Path(__file__).resolve().parent.parent / "build" / "lib" / "libprimalloc.so"
 TOTALS = re.compile(r"^(?:summary|totals): (\d+)", re.M)
 
 
@@ -75,6 +75,31 @@ def count(row, scratch, part, assignments):
                    for path in Path(folder).glob("out.*"))
 
 
+def compare(options):
+    """Print a line a row, and the mean."""
+    [usual] = serving(named_allocators([f"{OURS}={options.library}"]))
+    changed_way = with_settings(usual, options.assignments)
+    build_workloads()
+    adopt_orphans()
+    logarithms = []
+    with tempfile.TemporaryDirectory(prefix="primalloc-overhead-rows-") as scratch:
+        for row in select_rows(load_rows(), options.rows, False):
+            if row.threads > 1 or row.seconds > options.longest:
+                continue
+            prepare_row(row, scratch, None)
+            plain = count(row, scratch, options.part, usual.assignments())
+            changed = plain and count(row, scratch, options.part, changed_way.assignments())
+            if not changed:
+                print(f"{row.name:24} does not run under callgrind", flush=True)
+                continue
+            logarithms.append(math.log(changed / plain))
+            print(f"{row.name:24} {plain:14,} {changed:14,} {changed / plain:8.4f}", flush=True)
+    if not logarithms:
+        raise BenchError("no row was counted")
+    mean = math.exp(sum(logarithms) / len(logarithms))
+    print(f"geometric mean of {len(logarithms)} rows: {mean:.4f}")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -87,26 +112,10 @@ def main():
     parser.add_argument("--library", type=Path, default=LIBRARY, metavar="PATH")
     options = parser.parse_args()
     enter_venv()
-    build_workloads()
-    adopt_orphans()
-    logarithms = []
-    with tempfile.TemporaryDirectory(prefix="primalloc-overhead-rows-") as scratch:
-        for row in select_rows(load_rows(), options.rows, False):
-            if row.threads > 1 or row.seconds > options.longest:
-                continue
-            prepare_row(row, scratch, None)
-            preload = [f"LD_PRELOAD={options.library}"]
-            plain = count(row, scratch, options.part, preload)
-            changed = plain and count(row, scratch, options.part, preload + options.assignments)
-            if not changed:
-                print(f"{row.name:24} does not run under callgrind", flush=True)
-                continue
-            logarithms.append(math.log(changed / plain))
-            print(f"{row.name:24} {plain:14,} {changed:14,} {changed / plain:8.4f}", flush=True)
-    if not logarithms:
-        sys.exit("error: no row was counted")
-    mean = math.exp(sum(logarithms) / len(logarithms))
-    print(f"geometric mean of {len(logarithms)} rows: {mean:.4f}")
+    try:
+        compare(options)
+    except BenchError as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -59,13 +59,11 @@ def arguments():
 
 def chosen(options, quick):
     """The rows and allocators that the options ask for."""
-    from harness.allocators import default_allocators, named_allocators
+    from harness.allocators import chosen_allocators
     from harness.rows import load_rows, select_rows
 
     rows = select_rows(load_rows(), options.rows, quick)
-    allocators = (named_allocators(options.allocators.split(",")) if options.allocators
-                  else default_allocators(quick))
-    return rows, allocators
+    return rows, chosen_allocators(options.allocators, quick)
 
 
 def measure(options):
@@ -74,16 +72,12 @@ def measure(options):
     from harness.allocators import LIBRARY, OURS
     from harness.campaign import Campaign
     from harness.machine import machine_facts
-    from harness.takeover import check_takes_over
     from harness.terminal import Reporter
 
     raw = begun.load(options.begun) if options.begun else None
     build_workloads()
     quick = not (options.full or options.rows or raw)
     rows, allocators = begun.chosen(raw) if raw else chosen(options, quick)
-    for allocator in allocators:
-        if allocator.library:
-            check_takes_over(allocator.library, allocator.assignments())
     facts = begun.facts(raw) if raw else machine_facts()
     seed = raw["seed"] if raw else options.seed
     seed = int(time.time()) if seed is None else seed

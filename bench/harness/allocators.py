@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .environment import BUILD, ROOT, BenchError
+from .takeover import check_takes_over
 
 LIBRARY = BUILD / "lib" / "libprimalloc.so"
 PEERS = BUILD / "peers"
@@ -64,6 +65,20 @@ def default_allocators(quick):
     """All, less those that cost the most and decide the least."""
     left_out = NOT_IN_QUICK if quick else NOT_IN_FULL
     return [one for one in all_allocators() if one.name not in left_out]
+
+
+def chosen_allocators(wanted, quick=False):
+    """Those of a list with commas, else the default ones; each was seen to serve a program."""
+    return serving(named_allocators(wanted.split(",")) if wanted else default_allocators(quick))
+
+
+def serving(allocators):
+    """The allocators, unless one of them leaves programs to libc's malloc: with a wrong library the
+    loader only warns, and its name would stand at libc's figures."""
+    for one in allocators:
+        if one.library:
+            check_takes_over(one.library, one.assignments())
+    return allocators
 
 
 def named_allocators(wanted):

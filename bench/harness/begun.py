@@ -7,7 +7,7 @@ the allocators must be those of the passes before.
 import datetime
 import json
 
-from .allocators import all_allocators
+from .allocators import all_allocators, serving
 from .campaign import Sample
 from .environment import BenchError
 from .machine import measured_sources
@@ -35,7 +35,8 @@ def chosen(raw):
     if missing:
         raise BenchError(f"the run that goes on has allocators that are not here: "
                          f"{', '.join(missing)}")
-    return [rows[row["name"]] for row in raw["rows"]], [allocators[one] for one in wanted]
+    return ([rows[row["name"]] for row in raw["rows"]],
+            serving([allocators[one] for one in wanted]))
 
 
 def facts(raw):

@@ -219,6 +219,23 @@ def test_wrong_allocators_get_one_clear_line(words, complaint):
     assert answer.stdout.startswith(complaint)
 
 
+@pytest.mark.parametrize("command", [
+    ["floor.py", "--allocators"], ["graphs.py", "--out", "{tmp}", "--allocators"],
+    ["instructions.py", "--allocators"], ["overhead.py", "A=1", "--library"]])
+def test_no_other_library_is_measured_as_an_allocator(command, tmp_path):
+    """The loader only warns of it, and the figures would be those of libc's malloc."""
+    (tmp_path / "other.c").write_text("int other;\n")
+    library = tmp_path / "other.so"
+    subprocess.run(["cc", "-shared", "-fPIC", tmp_path / "other.c", "-o", library], check=True)
+    named = str(library) if command[-1] == "--library" else f"mine={library}"
+    words = [word.replace("{tmp}", str(tmp_path)) for word in command[1:]]
+    answer = subprocess.run([sys.executable, BENCH / command[0], *words, named], check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            timeout=300)
+    assert answer.returncode == 1
+    assert f"error: {library} does not take over malloc" in answer.stdout
+
+
 @pytest.mark.parametrize("command", [["check_rows.py"], ["readme.py", "--check"]])
 def test_the_tables_of_rows_are_whole(command):
     subprocess.run([sys.executable, BENCH / command[0], *command[1:]], check=True,
