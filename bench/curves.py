@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.environment import BUILD, BenchError, build_workloads, enter_venv
+from harness.environment import BUILD, BenchError, build_workloads, enter_venv, read_json
 
 EXPERIMENTS = ("growth", "threads", "latency", "calls", "pages")
 FILE = "curves.json"
@@ -119,9 +119,9 @@ def main():
     options = arguments()
     enter_venv()
     path = options.out / FILE
-    curves = json.loads(path.read_text()) if path.exists() else {}
     options.out.mkdir(parents=True, exist_ok=True)
     try:
+        curves = read_json(path) if path.exists() else {}
         for _ in measure(options, curves):
             path.write_text(json.dumps(curves, separators=(",", ":")) + "\n")
     except BenchError as error:

@@ -23,7 +23,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.environment import BenchError, build_workloads, enter_venv
+from harness.environment import BenchError, build_workloads, enter_venv, read_json
 
 PASSES = 6
 QUICK_PASSES = 2
@@ -160,12 +160,7 @@ def measure(options):
 
 def read_reports(paths):
     """What --json printed, the rows of all files together with the first one's facts."""
-    reports = []
-    for path in paths:
-        try:
-            reports.append(json.loads(path.read_text()))
-        except (OSError, ValueError) as error:
-            raise BenchError(f"{path} can't be reported: {error}") from error
+    reports = [read_json(path) for path in paths]
     for other in reports[1:]:
         if other["allocators"] != reports[0]["allocators"]:
             raise BenchError("the files to report are of different allocators")

@@ -9,13 +9,12 @@ primalloc is not first.
 """
 
 import argparse
-import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from harness.environment import BENCH, BUILD, ROOT, enter_venv
+from harness.environment import BENCH, BUILD, ROOT, BenchError, enter_venv
 
 README = ROOT / "README.md"
 BEGIN = "<!-- results: written by bench/publish.py -->"
@@ -75,10 +74,12 @@ def main():
     enter_venv()
     from harness.allocators import OURS
     from harness.analysis import Analysis
+    from harness.begun import read
 
-    if not (options.source / KEPT[0]).exists():
-        sys.exit(f"error: {options.source} has no {KEPT[0]}; make bench writes it")
-    raw = json.loads((options.source / KEPT[0]).read_text())
+    try:
+        raw = read(options.source)
+    except BenchError as error:
+        sys.exit(f"error: {error}")
     if OURS not in [one["name"] for one in raw["allocators"]]:
         sys.exit(f"error: primalloc is not among the allocators of {options.source}")
     before, mark, rest = README.read_text().partition(BEGIN)

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.environment import BUILD, BenchError, build_workloads, enter_venv
+from harness.environment import BUILD, BenchError, build_workloads, enter_venv, read_json
 
 QUICK_MINUTES = 4.4
 FULL_MINUTES = 50.0
@@ -111,7 +111,10 @@ def report(raw, out):
     out.mkdir(parents=True, exist_ok=True)
     (out / "raw.json").write_text(json.dumps(raw, separators=(",", ":")) + "\n")
     analysis = Analysis(raw)
-    curves = json.loads((out / CURVES).read_text()) if (out / CURVES).exists() else {}
+    if not any(analysis.comparisons.values()):
+        raise BenchError(f"no peer has run a row, so there is nothing to compare with; what was "
+                         f"measured is in {out / 'raw.json'}")
+    curves = read_json(out / CURVES) if (out / CURVES).exists() else {}
     (out / "results.md").write_text(markdown_report(analysis, curves))
     (out / "results.html").write_text(html_report(analysis, curves))
     (out / "corner.svg").write_text(corner_plot(analysis).svg(stands_alone=True))
@@ -127,8 +130,8 @@ def main():
         signal.signal(number, signal.default_int_handler)
     try:
         if options.report:
-            raw = json.loads((options.report / "raw.json").read_text())
-            report(raw, options.report)
+            from harness.begun import read
+            report(read(options.report), options.report)
         else:
             report(measure(options), options.out)
     except BenchError as error:

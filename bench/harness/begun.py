@@ -5,24 +5,31 @@ the allocators must be those of the passes before.
 """
 
 import datetime
-import json
 
 from .allocators import all_allocators, serving
 from .campaign import Sample
-from .environment import BenchError
+from .environment import BenchError, read_json
 from .machine import measured_sources
 from .rows import load_rows
 
 
-def load(folder):
-    """The run that the folder has, if it may go on here."""
+def read(folder):
+    """The run that the folder has."""
     path = folder / "raw.json"
     if not path.exists():
         raise BenchError(f"{folder} has no raw.json; bench/run.py writes it")
-    raw = json.loads(path.read_text())
+    raw = read_json(path)
+    if not isinstance(raw, dict) or "samples" not in raw:
+        raise BenchError(f"{path} is no run of bench/run.py")
+    return raw
+
+
+def load(folder):
+    """The same, if it may go on here."""
+    raw = read(folder)
     if raw["machine"].get("sources") != measured_sources():
-        raise BenchError(f"{path} is of commit {raw['machine']['commit']}, whose sources or rows "
-                         f"are not those here")
+        raise BenchError(f"{folder / 'raw.json'} is of commit {raw['machine']['commit']}, whose "
+                         f"sources or rows are not those here")
     return raw
 
 
@@ -49,6 +56,7 @@ def restore(campaign, raw):
     """Put its passes into a campaign. What was left out of the last of them stays left out."""
     campaign.samples = [Sample(**one) for one in raw["samples"]]
     campaign.passes = raw["passes"]
+    campaign.skipped = dict(raw["skipped"])
     campaign.failures = {(one["row"], one["allocator"]): one["reason"] for one in raw["failures"]}
     pairs = {(row["name"], one["name"]) for row in raw["rows"] for one in raw["allocators"]}
     last = {(one.row, one.allocator) for one in campaign.samples

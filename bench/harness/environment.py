@@ -4,6 +4,7 @@ Only the standard library may be imported here: this module makes the rest impor
 """
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +21,13 @@ STAMP = VENV / "bench-requirements"
 
 class BenchError(Exception):
     """Something a person has to put right; the text names the thing and says how."""
+
+
+def read_json(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BenchError(f"{path} can't be read: {error}") from error
 
 
 def needed_packages():

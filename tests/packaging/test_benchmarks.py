@@ -65,6 +65,7 @@ def continue_run(folder, *more):
 def test_a_run_goes_on_where_it_ended():
     raw = raw_run({}, leave_early=["thrifty"])
     raw["failures"] = [{"row": "loop", "allocator": "fast", "reason": "timeout"}]
+    raw["skipped"] = {"gone": "no program"}
     raw["samples"] = [one for one in raw["samples"]
                       if (one["row"], one["allocator"]) != ("loop", "fast")]
     restored = subprocess.run(
@@ -73,11 +74,11 @@ def test_a_run_goes_on_where_it_ended():
          "campaign = Campaign([], [], 1, None, None)\n"
          "begun.restore(campaign, json.load(sys.stdin))\n"
          "print(campaign.passes, len(campaign.samples), sorted(campaign.far_behind),"
-         " campaign.failures)", BENCH], input=json.dumps(raw), stdout=subprocess.PIPE, text=True,
-        check=True, timeout=60).stdout
+         " campaign.failures, campaign.skipped)", BENCH], input=json.dumps(raw), text=True,
+        stdout=subprocess.PIPE, check=True, timeout=60).stdout
     left_out = [("loop", "thrifty"), ("program", "thrifty"), ("threads-2", "thrifty")]
     assert restored.strip() == (f"{PASSES} {len(raw['samples'])} {left_out} "
-                                f"{ {('loop', 'fast'): 'timeout'} }")
+                                f"{ {('loop', 'fast'): 'timeout'} } { {'gone': 'no program'} }")
 
 
 def campaign_of(tmp_path, rows, allocators):
@@ -143,6 +144,26 @@ def test_only_the_same_run_goes_on(tmp_path):
     chosen = continue_run(tmp_path, "--rows", "loop")
     assert chosen.returncode == 2
     assert "--continue goes on with the choice of its run: no --rows" in chosen.stdout
+
+
+@pytest.mark.parametrize("text, complaint", [
+    (None, "error: {tmp} has no raw.json"),
+    ('{"samples": [', "error: {tmp}/raw.json can't be read: Expecting value"),
+    ("[]", "error: {tmp}/raw.json is no run of bench/run.py"),
+    (json.dumps(raw_run({}) | {"samples": [sample("loop", "primalloc", 1, USUAL["primalloc"])]}),
+     "error: no peer has run a row, so there is nothing to compare with"),
+])
+def test_what_cannot_be_reported_gets_one_line(text, complaint, tmp_path):
+    if text:
+        (tmp_path / "raw.json").write_text(text)
+    commands = [["run.py", "--report"], ["publish.py", "nothing", "--from"]]
+    for script, *words in commands[:1] if "no peer" in complaint else commands:
+        answer = subprocess.run([sys.executable, BENCH / script, *words, tmp_path], text=True,
+                                check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                timeout=300)
+        assert answer.returncode == 1
+        assert answer.stdout.startswith(complaint.replace("{tmp}", str(tmp_path)))
+        assert "Traceback" not in answer.stdout
 
 
 def line_of(lines, beginning):
