@@ -116,8 +116,20 @@ def faults_line(analysis):
                 bounded(again) if again else "-", ours.value <= FAULTS_MEAN if ours else None)
 
 
+def with_failures(analysis, line, group=None):
+    """The line, missed where primalloc itself failed on a row, which no mean and no ratio has."""
+    failed = [row["name"] for row in analysis.rows if group in (None, row["group"])
+              and (row["name"], OURS) in analysis.failures]
+    if failed:
+        line.measured += f"; failed on {', '.join(failed)}"
+        line.reached = False
+    return line
+
+
 def row_lines(analysis):
-    return [
+    apps = [mean_line(analysis, "real programs, time", "time", APPS_TIME, "apps"),
+            mean_line(analysis, "real programs, peak RSS", "rss", APPS_RSS, "apps")]
+    lines = [
         mean_line(analysis, "time, geometric mean of the ratio to each row's best peer", "time",
                   TIME_MEAN),
         rows_line(analysis, "rows whose time has its lower 95 % bound above 1.05 of the best peer",
@@ -126,10 +138,10 @@ def row_lines(analysis):
                   "rss", RSS_MEAN),
         rows_line(analysis, "rows whose RSS is above 1.30 of the thriftiest peer and above it by "
                   "over 1 MiB", "none", rss_rows, lambda ratio: ratio.value),
-        mean_line(analysis, "real programs, time", "time", APPS_TIME, "apps"),
-        mean_line(analysis, "real programs, peak RSS", "rss", APPS_RSS, "apps"),
-        faults_line(analysis),
     ]
+    return [*(with_failures(analysis, line) for line in lines),
+            *(with_failures(analysis, line, "apps") for line in apps),
+            with_failures(analysis, faults_line(analysis))]
 
 
 def judged(is_kept, is_whole):

@@ -196,6 +196,19 @@ def test_a_peer_that_ran_once_is_still_the_thriftiest(asked):
     assert line_of(lines, "rows whose RSS")[1] == "1 row, the worst loop with 5.00"
 
 
+def test_a_row_that_fails_is_not_reached(asked):
+    """What is left out of a mean for it would only flatter."""
+    raw = raw_run({})
+    raw["failures"] = [{"row": "loop", "allocator": "primalloc", "reason": "timeout"}]
+    lines = asked(raw)
+    assert line_of(lines, "time, geometric mean")[1:] == [
+        "0.900 (0.90-0.90); failed on loop", "0.900 (0.90-0.90)", "missed"]
+    assert line_of(lines, "rows whose time")[1:] == ["none; failed on loop", "none", "missed"]
+    for beginning in ("peak RSS, geometric", "rows whose RSS", "minor faults"):
+        assert line_of(lines, beginning)[-1] == "missed", beginning
+    assert line_of(lines, "real programs, time")[-1] == "reached", "another group"
+
+
 def test_curves_are_judged(asked):
     def growth(name, misses):
         return [{"allocator": name, "live": live, "build": misses, "replace": misses,
