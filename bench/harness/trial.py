@@ -39,11 +39,17 @@ def run_trial(words, assignments, scratch, timeout_s):
     report = scratch / "launch-report"
     output = scratch / "launch-output"
     report.unlink(missing_ok=True)
-    with open(output, "wb") as out:
-        subprocess.run([str(launcher()), str(timeout_s), str(report), words[0], *assignments,
-                        "--", *words], stdin=subprocess.DEVNULL, stdout=out,
-                       stderr=subprocess.STDOUT, cwd=scratch, env=clean_environment(),
-                       check=False)
+    command = [str(launcher()), str(timeout_s), str(report), words[0], *assignments, "--", *words]
+    with open(output, "wb") as out, subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=scratch,
+            env=clean_environment()) as process:
+        try:
+            process.wait()
+        except BaseException:
+            # It ends all that it has started; killed it could not.
+            process.terminate()
+            process.wait()
+            raise
     text = output.read_text(errors="replace")
     if not report.exists():
         raise BenchError(f"the launcher failed: {text.strip()[-OUTPUT_KEPT:]}")

@@ -2,8 +2,10 @@
 
 import json
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -128,6 +130,23 @@ def test_a_run_in_which_all_fails_says_so(tmp_path):
     answer, raw = campaign_of(tmp_path, {"loop": ("time", "exit ${bad:-0}")}, ["bad"])
     assert "no trial of a whole pass succeeded, so there is nothing to report" in answer
     assert raw["failures"][0]["reason"] == "exit status 1: no output"
+
+
+def test_an_interrupted_run_leaves_no_program_behind(tmp_path):
+    program = ("import signal, sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
+               "from harness.trial import run_trial\n"
+               "signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
+               "words = ['sh', '-c', 'echo $$ > number; sleep 60; :']\n"
+               "run_trial(words, [], Path(sys.argv[2]), 90)")
+    run = subprocess.Popen([sys.executable, "-c", program, BENCH, tmp_path],
+                           stderr=subprocess.DEVNULL)
+    number = tmp_path / "number"
+    deadline = time.monotonic() + 60
+    while not (number.exists() and number.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    run.send_signal(signal.SIGTERM)
+    run.wait(timeout=60)
+    assert not pathlib.Path(f"/proc/{number.read_text().strip()}").exists()
 
 
 def test_only_the_same_run_goes_on(tmp_path):
