@@ -32,15 +32,19 @@ def overall(analysis):
     return sorted(found, key=lambda one: (one[0] == OURS, one[0] == AGAIN))
 
 
+def extent(ratio):
+    """The value, and its bounds where it has some: a scale has room for them all."""
+    return [one for one in (ratio.value, ratio.low, ratio.high) if not math.isnan(one)]
+
+
 def corner_plot(analysis):
     """Time against memory, geometric means over all rows: the corner below 1 and 1 is the goal."""
     means = overall(analysis)
     picture = Picture(WIDTH, 520, "Time against memory")
-    right = max(time.value for _, time, _ in means) * 1.12
-    top = max(rss.value for _, _, rss in means) * 1.08
-    low_x = min(0.8, *(time.value * 0.93 for _, time, _ in means))
-    low_y = min(0.82, *(rss.value * 0.95 for _, _, rss in means))
-    across, up = Scale(low_x, right, 66, WIDTH - 20), Scale(low_y, top, 466, 16)
+    times = [one for _, time, _ in means for one in extent(time)]
+    sizes = [one for _, _, rss in means for one in extent(rss)]
+    across = Scale(min(0.8, min(times) * 0.93), max(times) * 1.12, 66, WIDTH - 20)
+    up = Scale(min(0.82, min(sizes) * 0.95), max(sizes) * 1.08, 466, 16)
     picture.rect(across.start, up(1), across(1) - across.start, up.start - up(1), "var(--corner)",
                  0.13)
     axes(picture, across, up, "time: geometric mean of the ratio to each row's best peer",
@@ -75,7 +79,7 @@ def bar_plot(analysis, metric, title):
                     if (mean := analysis.mean(name, metric))), key=lambda one: one[1].value)
     row, top, left = 30, 34, 128
     picture = Picture(WIDTH, top + row * len(means) + 30, title)
-    high = max(mean.value for _, mean in means) * 1.07
+    high = max(max(extent(mean)) for _, mean in means) * 1.07
     across = Scale(0, max(high, 1.1), left, WIDTH - 60, is_log=False)
     for tick in across.ticks():
         picture.line(across(tick), top - 8, across(tick), top + row * len(means))
@@ -88,8 +92,8 @@ def bar_plot(analysis, metric, title):
                      1 if ours else 0.62, 3, f"{name}: {mean.value:.3f}, {mean.count} rows")
         if not math.isnan(mean.low):
             picture.line(across(mean.low), y + 13.5, across(mean.high), y + 13.5, "var(--ink)", 2)
-        picture.text(across(max(mean.value, mean.high if mean.high == mean.high else 0)) + 8,
-                     y + 18, f"{mean.value:.2f}", weight=700 if ours else 400)
+        picture.text(across(max(extent(mean))) + 8, y + 18, f"{mean.value:.2f}",
+                     weight=700 if ours else 400)
     picture.line(across(1), top - 8, across(1), top + row * len(means), "var(--ink)", 1.2)
     picture.text(across(1) + 5, top + row * len(means) + 16,
                  "1 = the best peer of each row", fill="var(--faint)", size=11)
@@ -101,7 +105,8 @@ def rows_plot(analysis, metric, title):
     rows = [row["name"] for row in analysis.rows if analysis.comparisons[row["name"], metric]]
     step, top, left = 19, 84, 158
     ratios = {row: analysis.comparisons[row, metric].ratios for row in rows}
-    least = min(ratio.value for found in ratios.values() for ratio in found.values())
+    least = min(min(extent(ratio)) if name == OURS else ratio.value
+                for found in ratios.values() for name, ratio in found.items())
     across = Scale(min(0.7, least) * 0.95, RATIO_MOST * 1.04, left, WIDTH - 16)
     picture = Picture(WIDTH, top + step * len(rows) + 34, title)
     bottom = top + step * len(rows)
@@ -166,7 +171,7 @@ def line_plot(title, labels, across_label, lines, up_label, is_log=False, width=
     values = [value for value in values if value > 0 or not is_log] or [1]
     picture = Picture(width, 316, title)
     legend = draw_legend(picture, list(lines), 56, 40)
-    low, high = (min(values) * 0.9, max(values) * 1.1) if is_log else (0, max(values) * 1.08)
+    low, high = (min(values) * 0.9, max(values) * 1.1) if is_log else (0, max(values) * 1.08 or 1)
     across = Scale(0, max(1, len(labels) - 1), 62, width - 30, is_log=False)
     up = Scale(low, high, 264, 34 + 18 * legend, is_log)
     picture.text(12, 18, title, size=13, weight=700)

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -213,6 +214,29 @@ def test_a_slow_row_and_a_large_one_are_named(asked):
 def test_a_peer_that_ran_once_is_still_the_thriftiest(asked):
     lines = asked(raw_run({("loop", "primalloc"): (0.9, 5000, 90)}, leave_early=("thrifty",)))
     assert line_of(lines, "rows whose RSS")[1] == "1 row, the worst loop with 5.00"
+
+
+def test_pictures_hold_all_that_is_drawn():
+    """Bounds of a row that varies a hundredfold, and figures that are all 0."""
+    raw = raw_run({})
+    for one in raw["samples"]:
+        if one["allocator"] == "primalloc":
+            factor = {2: 0.1, 4: 0.1, 6: 3, 8: 9}.get(one["pass_number"], 1)
+            one |= {"score_s": one["score_s"] * factor, "peak_rss_kib": 1000 * factor}
+    program = ("import json, sys; sys.path.insert(0, sys.argv[1])\n"
+               "from harness.analysis import Analysis\nfrom harness import plots\n"
+               "analysis = Analysis(json.load(sys.stdin))\n"
+               "pictures = [plots.corner_plot(analysis),\n"
+               "            plots.bar_plot(analysis, 'time', 'Time'),\n"
+               "            plots.rows_plot(analysis, 'time', 'Rows'),\n"
+               "            plots.line_plot('Zero', ['1', '2'], 'x', {'glibc': [0, 0]}, 'y')]\n"
+               "json.dump([[one.width, one.height, one.elements] for one in pictures], sys.stdout)")
+    drawn = subprocess.run([sys.executable, "-c", program, BENCH], input=json.dumps(raw), text=True,
+                           stdout=subprocess.PIPE, check=True, timeout=60).stdout
+    for width, height, elements in json.loads(drawn):
+        for element in elements:
+            for axis, number in re.findall(r'\b[cd]?([xy])[12]?="(-?[\d.]+)"', element):
+                assert 0 <= float(number) <= (width if axis == "x" else height), element
 
 
 def test_a_row_that_fails_is_not_reached(asked):
