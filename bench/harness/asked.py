@@ -238,8 +238,8 @@ def asked_table(analysis, raw_curves):
     table = Table(
         "What was asked, what was measured",
         f"{reached.count(True)} reached, {reached.count(False)} missed, {reached.count(None)} not "
-        f"decided. In brackets 95 % bounds. The control is primalloc entered a second time; counts "
-        f"of instructions and misses are exact.",
+        f"decided. In brackets 95 % bounds.{analysis.bounds_note()} The control is primalloc "
+        f"entered a second time; counts of instructions and misses are exact.",
         ["what", "to reach", "measured", "control", "verdict"], left=4, wraps=True)
     table.rows = [[Cell(line.what), Cell(line.reach), Cell(line.measured), Cell(line.control),
                    VERDICTS[line.reached]] for line in lines]

@@ -202,6 +202,15 @@ def test_a_run_that_reaches_all_is_said_to(asked):
     assert line_of(lines, "growth")[-1] == "-"
 
 
+def test_bounds_of_few_passes_are_said_to_hold_less(asked, tmp_path):
+    raw = raw_run({})
+    asked(raw)
+    says = "But of 4 compared passes such bounds hold in 87 % of cases only"
+    assert (tmp_path / "results.md").read_text().count(says) == 2
+    asked(raw | {"passes": 10})
+    assert says not in (tmp_path / "results.md").read_text()
+
+
 def test_a_slow_row_and_a_large_one_are_named(asked):
     lines = asked(raw_run({("loop", "primalloc"): (1.2, 1000, 90),
                            ("threads-2", "primalloc"): (0.9, 4000, 90)}))
