@@ -169,15 +169,16 @@ def thread_lines(curves):
     kib = Line("the same: RSS of a thread beyond what its live objects need",
                f"≤ {THREAD_KIB} KiB", "-", "-", None)
     ours, again, bare = (curves.flatness(name) for name in (OURS, AGAIN, curves.array))
-    if ours:
+    if ours and bare:
         flat.measured = f"{ours:.2f}; the same accesses without an allocator {bare:.2f}"
         flat.control = f"{again:.2f}" if again else "-"
-        extra, extra_again = curves.thread_kib(OURS), curves.thread_kib(AGAIN)
-        last = max(extra)
-        flat.reached = judged(ours <= FLAT, last >= THREADS_MOST)
-        most = max(extra, key=extra.get)
+        most_threads = max(curves.by_threads(OURS, "cpu_ns"))
+        flat.reached = judged(ours <= FLAT, most_threads >= THREADS_MOST)
+    extra, extra_again = curves.thread_kib(OURS), curves.thread_kib(AGAIN)
+    if extra:
+        last, most = max(extra), max(extra, key=extra.get)
         kib.measured = f"{extra[last]:.1f} KiB with {last}, the most {extra[most]:.1f} with {most}"
-        kib.control = f"{extra_again[last]:.1f} KiB with {last}" if extra_again else "-"
+        kib.control = f"{extra_again[last]:.1f} KiB with {last}" if last in extra_again else "-"
         kib.reached = judged(extra[most] <= THREAD_KIB, last >= THREADS_MOST)
     return [flat, kib]
 

@@ -82,10 +82,10 @@ class Curves:
 
     def latency_ratios(self, field):
         """The best peer of the odd passes, and all allocators' ratios to it in the even ones."""
-        odd = {name: value for name, value in self.latency_medians(field, 1).items()
-               if name not in (OURS, AGAIN)}
         even = self.latency_medians(field, 0)
-        if not odd or not even:
+        odd = {name: value for name, value in self.latency_medians(field, 1).items()
+               if name not in (OURS, AGAIN) and name in even}
+        if not odd:
             return None
         best = min(odd, key=odd.get)
         return best, {name: value / even[best] for name, value in even.items()}

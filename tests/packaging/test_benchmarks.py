@@ -289,6 +289,34 @@ def test_curves_are_judged(asked):
     assert line_of(bad, "the same: RSS of a thread")[1].startswith("17.0 KiB with 512")
 
 
+def test_curves_with_gaps_are_drawn(asked):
+    """A program that fails with 512 threads, say, or in all even passes, leaves one."""
+    def threads(name, counts):
+        return [{"pass": 1, "allocator": name, "threads": count, "ns": 10.0, "cpu_ns": 10.0,
+                 "working_kib": 500 + 9 * count, "idle_kib": None} for count in counts]
+
+    def latency(name, passes):
+        fields = [f"{call}_{part}_ns" for call in ("malloc", "free")
+                  for part in ("p50", "p99", "p999", "p9999", "longest")]
+        return [{"pass": number, "allocator": name, **dict.fromkeys(fields, 9)}
+                for number in passes]
+
+    def lines(found_threads, found_latency=()):
+        machine = {"date": "-", "commit": "-", "load_before": 0}
+        found = {"threads": found_threads, "latency": list(found_latency)}
+        return asked(raw_run({}), {name: {"machine": machine, "quick": False, "found": one}
+                                   for name, one in found.items()})
+
+    bare = threads("no allocator", (1, 8, 512))
+    drawn = lines(threads("primalloc", (1, 8, 512)) + threads("primalloc-again", (1, 8)) + bare,
+                  latency("primalloc", (1, 2)) + latency("fast", (1,)) + latency("slow", (1, 2)))
+    assert line_of(drawn, "the same: RSS")[1:] == [
+        "0.0 KiB with 512, the most 0.0 with 8", "-", "reached"]
+    assert line_of(drawn, "latency: 99.99th percentile of malloc")[1] == "1.00 of slow"
+    assert line_of(lines(threads("primalloc", (512,)) + bare), "the same: RSS")[1] == "-"
+    assert line_of(lines(threads("primalloc", (1, 512))), "1 to 512 threads")[1] == "-"
+
+
 @pytest.mark.parametrize("words, complaint", [
     ("glibc;SETTING", "'SETTING' of the allocator glibc is not VARIABLE=VALUE"),
     ("glibc,glibc;A=1", "two allocators are called glibc"),
