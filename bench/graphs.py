@@ -13,6 +13,7 @@ import itertools
 import random
 import re
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -55,14 +56,15 @@ def run_point(threads, size, allocator, operations, scratch):
             "peak_rss_kib": figures["peak_rss_kib"]}
 
 
-def measure(options, allocators, scratch, writer):
-    """Passes while the time lasts, at least one; every trial goes to the writer at once."""
+def measure(options, allocators, scratch, writer, trials):
+    """Passes while the time lasts, at least one; every trial goes to the writer and to `trials` at
+    once."""
     from rich.progress import track
     points = list(itertools.product(options.threads, options.sizes, allocators))
     budget_s = options.minutes * 60
     share = budget_s / (len(points) * TRIAL_S)
     operations = int(max(OPERATIONS_LEAST, min(1.0, share) * OPERATIONS))
-    started, trials = time.monotonic(), []
+    started = time.monotonic()
     for number in itertools.count(1):
         pass_started = time.monotonic()
         random.Random(f"{options.seed}/{number}").shuffle(points)
@@ -73,7 +75,7 @@ def measure(options, allocators, scratch, writer):
                 writer.writerow(trials[-1])
         now = time.monotonic()
         if now - started + (now - pass_started) > budget_s:
-            return trials
+            return
 
 
 def medians(trials, field):
@@ -131,6 +133,9 @@ def arguments():
 def main():
     options = arguments()
     enter_venv()
+    # Both end it tidily, even where a shell started it with interrupts ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     from harness.allocators import AGAIN, chosen_allocators
     from harness.html import graphs_page
     from harness.machine import machine_facts
@@ -141,10 +146,14 @@ def main():
                   if options.allocators or one.name != AGAIN]
         facts = machine_facts()
         options.out.mkdir(parents=True, exist_ok=True)
-        with open(options.out / "trials.csv", "w", newline="") as file:
+        with open(options.out / "trials.csv", "w", newline="", buffering=1) as file:
             writer = csv.DictWriter(file, FIELDS)
             writer.writeheader()
-            trials = measure(options, chosen, scratch, writer)
+            trials = []
+            try:
+                measure(options, chosen, scratch, writer, trials)
+            except KeyboardInterrupt:
+                print(f"interrupted; {len(trials)} trials are drawn", file=sys.stderr)
         if not trials:
             raise BenchError("not one trial of t-test1 succeeded")
         sections = draw_all(options, trials)

@@ -150,6 +150,22 @@ def test_an_interrupted_run_leaves_no_program_behind(tmp_path):
     assert not pathlib.Path(f"/proc/{number.read_text().strip()}").exists()
 
 
+def test_interrupted_graphs_are_drawn(tmp_path):
+    run = subprocess.Popen(
+        [sys.executable, BENCH / "graphs.py", "--allocators", "glibc", "--threads", "1,2",
+         "--sizes", "64", "--minutes", "60", "--out", tmp_path],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    trials = tmp_path / "trials.csv"
+    deadline = time.monotonic() + 300
+    while not (trials.exists() and trials.read_text().count("\n") > 2):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    run.send_signal(signal.SIGTERM)
+    assert " trials are drawn" in run.communicate(timeout=60)[1]
+    assert run.returncode == 0
+    assert "<svg" in (tmp_path / "graphs.html").read_text()
+
+
 def test_only_the_same_run_goes_on(tmp_path):
     missing = continue_run(tmp_path)
     assert missing.returncode == 1
