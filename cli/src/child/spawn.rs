@@ -1,8 +1,9 @@
 //! Starting a program with fork and exec.
 //!
 //! A vfork'd child borrows its parent's memory, and the kernel then counts the parent's peak
-//! as the child's. A forked one begins with the few pages that the parent has written, fewer
-//! than any dynamically linked program needs for itself. The standard library forks as soon as
+//! as the child's. A forked one begins with the few pages that the parent has written, and those of
+//! the code that runs until exec: hardly more than the 1 MiB that the smallest dynamically linked
+//! program needs for itself. The standard library forks as soon as
 //! there is something to do before exec, and here there always is.
 
 use std::io;
