@@ -47,6 +47,12 @@ def not_first_text(analysis, metric, what, ours):
             f"Where primalloc is farthest behind, it takes so many times as much: {named}.")
 
 
+def failures_text(analysis):
+    """Which rows a mean lacks."""
+    failed = [f"{name} on `{row}`" for row, name in analysis.failures]
+    return f" Without rows on which the program failed: {', '.join(failed)}." if failed else ""
+
+
 def results_section(analysis, folder):
     from harness.allocators import OURS
     place = folder.relative_to(ROOT)
@@ -56,7 +62,7 @@ def results_section(analysis, folder):
         f"Each figure is an allocator's time, or peak memory, divided by that of primalloc's best "
         f"peer on the same row: geometric means over {len(analysis.rows)} rows, from small loops "
         f"to real programs, in {raw['passes']} interleaved passes on {raw['machine']['cores']} "
-        f"cores. Less is better; below 1.00 beats even the best peer.", "",
+        f"cores. Less is better; below 1.00 beats even the best peer.{failures_text(analysis)}", "",
         *means_table(analysis), "",
         "**Where primalloc is not first.** " + not_first_text(analysis, "time", "time", OURS)
         + " " + not_first_text(analysis, "rss", "peak memory", OURS), "",

@@ -277,6 +277,18 @@ def test_a_row_that_fails_is_not_reached(asked):
     assert line_of(lines, "real programs, time")[-1] == "reached", "another group"
 
 
+def test_what_is_published_names_the_rows_that_a_mean_lacks():
+    raw = raw_run({})
+    raw["failures"] = [{"row": "loop", "allocator": "fast", "reason": "timeout"}]
+    program = ("import json, sys; sys.path.insert(0, sys.argv[1])\n"
+               "from harness.analysis import Analysis\nimport publish\n"
+               "analysis = Analysis(json.load(sys.stdin))\n"
+               "print(publish.results_section(analysis, publish.BENCH / 'results' / 'x'))")
+    text = subprocess.run([sys.executable, "-c", program, BENCH], input=json.dumps(raw), text=True,
+                          stdout=subprocess.PIPE, check=True, timeout=60).stdout
+    assert "Without rows on which the program failed: fast on `loop`." in text
+
+
 def test_curves_are_judged(asked):
     def growth(name, misses):
         return [{"allocator": name, "live": live, "build": misses, "replace": misses,
