@@ -6,6 +6,7 @@
 #include "objects/allocate.h"
 #include "objects/deferred_free.h"
 #include "objects/heap.h"
+#include "os/machine.h"
 #include "pages/span.h"
 #include "pages/sparse.h"
 #include "settings/options.h"
@@ -163,6 +164,61 @@ static void test_two_users_of_large(void **state) {
     stop();
 }
 
+static pthread_mutex_t weighing = PTHREAD_MUTEX_INITIALIZER;
+static double weighed;      /* calls that the samples of a run stand for */
+static size_t stretched[2]; /* samples: drawn by the interval that was asked for, and others */
+static uint64_t cost;       /* of a sample at least, in ticks */
+static struct sampler_user third; /* has a budget */
+
+static void third_begin(void *block, const struct sample *sample) {
+    (void)block;
+    uint64_t start = machine_ticks();
+    while (machine_ticks() - start < cost) {}
+    pthread_mutex_lock(&weighing);
+    weighed += sample->weight;
+    stretched[sample->stretch > 0]++;
+    pthread_mutex_unlock(&weighing);
+}
+
+enum { SHARERS = 4, SHARED_CALLS = 20000, SHARED_RUNS = 200, SHARED_HELD = 100 };
+
+/* Each of its own size, but all sizes of one class, and some held for a while. */
+static void allocate_shared(unsigned number) {
+    void *held[SHARED_HELD] = {NULL};
+    for (unsigned i = 0; i < SHARED_CALLS + SHARED_HELD; i++) {
+        prim_free(held[i % SHARED_HELD]);
+        held[i % SHARED_HELD] = i < SHARED_CALLS ? prim_malloc(990 + number) : NULL;
+    }
+}
+
+/* Threads share a budget, so what one of them is charged stretches what others draw, at any moment
+ * and by much where the machine is busy: the mean of many runs is the truth, within what their
+ * own spread says of it. */
+static void test_unbiased_where_threads_share_a_budget(void **state) {
+    (void)state;
+    double truth = (double)SHARERS * SHARED_CALLS;
+    double sum = 0;
+    double squares = 0;
+    heap_ensure();
+    third = (struct sampler_user){.begin = third_begin, .budget = 50000};
+    cost = machine_ticks_a_ms() / 512;
+    for (unsigned run = 0; run < SHARED_RUNS; run++) {
+        assert_true(sampler_start(&third, 4096)); /* nothing is stretched at first */
+        weighed = 0;
+        unit_run_threads(SHARERS, allocate_shared);
+        sum += weighed / truth / SHARED_RUNS;
+        squares += weighed / truth * weighed / truth / SHARED_RUNS;
+    }
+    sampler_stop(&third);
+    thread_sampler_adopt(thread_cache_own());
+    double error = sqrt((squares - sum * sum) / SHARED_RUNS);
+    printf("threads on a budget: %.5f of truth, error %.5f, %zu of %zu samples stretched\n", sum,
+           error, stretched[true], stretched[false] + stretched[true]);
+    assert_true(stretched[true] > SHARED_RUNS);
+    assert_true(error < 0.3);
+    assert_true(fabs(sum - 1) < 6 * error);
+}
+
 /* A thread that samples leaves malloc no medium blocks; one that does not leaves it all, and one
  * that slept while sampling began or ended finds out at its next call. */
 static void test_medium_blocks_are_counted_while_sampling(void **state) {
@@ -318,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_independent),
         cmocka_unit_test(test_independent_in_sparse_heap),
         cmocka_unit_test(test_two_users_of_large),
+        cmocka_unit_test(test_unbiased_where_threads_share_a_budget),
         cmocka_unit_test(test_medium_blocks_are_counted_while_sampling),
         cmocka_unit_test(test_counts_end_with_another_user),
         cmocka_unit_test(test_counts_of_ended_thread_end),
