@@ -23,6 +23,22 @@ static void forget_site(struct site *site, void *context) {
     site->peak_number = 0;
 }
 
+PRIM_INLINE void note_peak(struct heap_profile *profile, uint64_t now) {
+    if (profile->live.bytes > profile->peak.bytes) {
+        profile->peak = profile->live;
+        profile->peak_ticks = now;
+        profile->peak_number++;
+    }
+}
+
+PRIM_COLD void heap_profile_look(struct heap_profile *profile) {
+    uint64_t us = machine_clock_us() - profile->start_us;
+    uint64_t now = machine_ticks();
+    uint64_t ticks = now - profile->start_ticks;
+    profile->ticks_per_us = (double)(ticks ? ticks : 1) / (double)(us ? us : 1);
+    note_peak(profile, now);
+}
+
 PRIM_COLD void heap_profile_start(struct heap_profile *profile) {
     struct site_table sites = profile->sites;
     live_table_empty(&profile->blocks);
@@ -35,13 +51,7 @@ PRIM_COLD void heap_profile_start(struct heap_profile *profile) {
     for (unsigned i = 0; i < 1 << 16 && machine_clock_us() - profile->start_us < CALIBRATION_US;) {
         i++; /* the clock of a confined process may stand still */
     }
-    heap_profile_calibrate(profile);
-}
-
-PRIM_COLD void heap_profile_calibrate(struct heap_profile *profile) {
-    uint64_t us = machine_clock_us() - profile->start_us;
-    uint64_t ticks = machine_ticks() - profile->start_ticks;
-    profile->ticks_per_us = (double)(ticks ? ticks : 1) / (double)(us ? us : 1);
+    heap_profile_look(profile);
 }
 
 static PRIM_COLD void note_history(struct heap_profile *profile, uint64_t now) {
@@ -55,7 +65,7 @@ static PRIM_COLD void note_history(struct heap_profile *profile, uint64_t now) {
     }
     history->points[history->count++] = (struct history_point){now, profile->live};
     history->due = now + history->interval;
-    heap_profile_calibrate(profile);
+    heap_profile_look(profile);
 }
 
 /* What lives now may be the peak, and a point of the history; not where a few coarse samples make
@@ -65,11 +75,7 @@ static void note_moment(struct heap_profile *profile, uint64_t now) {
     if (profile->coarse && profile->live.bytes > held / 8 * 9) {
         return;
     }
-    if (profile->live.bytes > profile->peak.bytes) {
-        profile->peak = profile->live;
-        profile->peak_ticks = now;
-        profile->peak_number++;
-    }
+    note_peak(profile, now);
     if (now >= profile->history.due) {
         note_history(profile, now);
     }

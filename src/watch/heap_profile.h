@@ -73,8 +73,9 @@ PRIM_INLINE struct site_sum heap_profile_peak_of(const struct heap_profile *prof
     return site->peak_number == profile->peak_number ? site->peak : site->live;
 }
 
-/* Measures how fast ticks run; to be called now and then. */
-void heap_profile_calibrate(struct heap_profile *profile);
+/* Measures how fast ticks run; to be called now and then, and before a file is written: what lives
+ * then is no more than the peak, however coarse the samples. */
+void heap_profile_look(struct heap_profile *profile);
 
 PRIM_INLINE uint64_t heap_profile_us(const struct heap_profile *profile, uint64_t ticks) {
     return (uint64_t)((double)(ticks - profile->start_ticks) / profile->ticks_per_us);

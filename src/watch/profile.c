@@ -95,7 +95,7 @@ static PRIM_COLD bool write_file(const char *path, enum profile_event event) {
                   is_last ? NULL : &file_number);
         path = name;
     }
-    heap_profile_calibrate(&profile);
+    heap_profile_look(&profile);
     bool is_done = profile_write(&profile, path,
                                  &(struct profile_occasion){event, file_number, settings.rate});
     file_number++;

@@ -157,6 +157,26 @@ static void what_the_heap_never_held_is_no_peak(void **state) {
     assert_sum(heap_profile_peak_of(&profile, sites[1]), (struct site_sum){0, 0});
 }
 
+/* Not in a file that is written while the coarse sample lives, nor in later ones. */
+static void what_lives_is_no_more_than_the_peak(void **state) {
+    (void)state;
+    begin();
+    struct live_block coarse = {
+        .address = 96, .site = sites[1], .size = 3000, .weight = 1e12, .is_coarse = true};
+    heap_profile_begin(&profile, &coarse);
+    assert_true(profile.live.bytes > profile.peak.bytes);
+    for (unsigned i = 0; i < 2; i++) {
+        heap_profile_look(&profile);
+        assert_sum(profile.peak, (struct site_sum){1e12, 3e15});
+        assert_sum(heap_profile_peak_of(&profile, sites[1]), profile.peak);
+        assert_true(profile.peak.bytes <= profile.allocated.bytes);
+        assert_true(profile.peak_ticks >= coarse.born);
+        if (i == 0) {
+            heap_profile_end(&profile, &coarse);
+        }
+    }
+}
+
 /* Threads notice late that somebody profiles: what they free before that nobody sees. */
 static void what_takes_its_place_ends_a_block(void **state) {
     (void)state;
@@ -223,6 +243,7 @@ int main(void) {
         cmocka_unit_test(growth_is_counted_from_a_mark),
         cmocka_unit_test(history_gets_coarser),
         cmocka_unit_test(what_the_heap_never_held_is_no_peak),
+        cmocka_unit_test(what_lives_is_no_more_than_the_peak),
         cmocka_unit_test(what_takes_its_place_ends_a_block),
         cmocka_unit_test(sites_are_found_again),
         cmocka_unit_test(blocks_are_found_while_others_go),
