@@ -157,6 +157,7 @@ void profile_record(void *block, const struct sample *sample, const void *caller
     }
     unsigned label = caller ? thread_label_soon() : thread_label();
     enter();
+    write_if_due(); /* the block would be in use more often than others when a file is written */
     struct live_block live = {.address = (uintptr_t)block,
                               .site = site_find(&profile.sites, frames, count, label, tag_now()),
                               .size = sample->size,
@@ -165,7 +166,6 @@ void profile_record(void *block, const struct sample *sample, const void *caller
     if (live.site) {
         heap_profile_begin(&profile, &live);
         heap_profile_note_stretch(&profile, sample->stretch);
-        write_if_due();
     } else {
         profile.lost++;
     }

@@ -1,4 +1,4 @@
-"""Files of heap profiles: whose name they have, and what they take the place of."""
+"""Files of heap profiles: whose name they have, what they take the place of, when they come."""
 
 import os
 import stat
@@ -81,3 +81,17 @@ def test_files_by_time_when_the_clock_was_set_back(harness, fixtures):
     environment = harness.preloaded(PRIMALLOC_PROFILE="heap,rate=4K,seconds=1")
     result = harness.run([fixtures("clock_set_back.c"), "heap"], environment=environment)
     assert result.stdout in (b"none 0\n", b"skipped\n")
+
+
+def test_a_block_is_not_in_use_more_often_when_a_file_is_written(harness, fixtures):
+    """That so many bytes were allocated shows at a sample. The block which that one comes from is
+    freed at once, like all of the storm, and would be in use in each of the files."""
+    setting = f"{harness.directory / 'storm.pb.gz'},rate=1M,bytes=1G"
+    harness.run_preloaded([fixtures("profile_storm.c")], changes={"PRIMALLOC_PROFILE": setting})
+    files = sorted(harness.directory.glob("storm.*pb.gz"))
+    assert len(files) > 8
+    for path in files:
+        profile = pprof.Profile(path)
+        assert 4096 not in [size for size, _, _ in profile.triples("live_sizes")]
+        assert profile.total("inuse_space") <= profile.total("peak_space") + 100
+        assert profile.total("peak_space") <= profile.total("alloc_space") + 100
