@@ -18,7 +18,7 @@ enum {
     HEAP_THREAD = 256 << 10,  /* ... and for each thread beside the first so much more ... */
     THREADS_MOST = 512,       /* ... of so many: of that end none of more threads has much */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
-    DENSE_SAMPLES = 15,       /* of them resident in a dense one */
+    DENSE_SAMPLES = 14,       /* of them resident in a dense one */
     DENSE_TIMES = 16,         /* so many times a dense range may be huge after it: a table that is
                                  hardly used, and costs a huge page a touch, may be of any size */
     PROBES = 0x55555550,      /* counts whose range goes without at its end: 16, 64, 256 ... */
@@ -84,10 +84,12 @@ PRIM_COLD uintptr_t huge_map_pool(size_t size) {
 static size_t last_dense_size(const struct judgement *judgement) {
     uintptr_t start = load_relaxed(&judgement->start);
     uintptr_t end = load_relaxed(&judgement->end);
-    bool is_dense =
-        start < end && /* else there is none, or another thread is between the two */
-        memory_page_size() == PAGE_LEAST &&
-        memory_samples((void *)start, end - start, (end - start) / SAMPLES) >= DENSE_SAMPLES;
+    /* A page more from sample to sample: blocks often begin where even steps do, and the first page
+     * of a block that nobody fills says nothing about the others. */
+    size_t step = (end - start) / SAMPLES + PAGE_LEAST;
+    bool is_dense = start < end && /* else there is none, or another thread is between the two */
+                    memory_page_size() == PAGE_LEAST &&
+                    memory_samples((void *)start, end - start, step) >= DENSE_SAMPLES;
     return is_dense ? end - start : 0;
 }
 

@@ -113,6 +113,22 @@ static void test_sparse_table(void **state) {
     assert_int_equal(load_relaxed(&huge_asked_bytes), before);
 }
 
+/* Blocks that nobody fills begin where even steps do. */
+static void test_heads_are_not_dense(void **state) {
+    (void)state;
+    enum { HEADS = 32 << 10 };
+    struct span *heads = take(4 * BLOCK);
+    consider(heads);
+    memory_advise_huge((void *)heads->address, span_size(heads), false);
+    for (size_t at = 0; at < span_size(heads); at += HEADS) {
+        ((char *)heads->address)[at] = 1;
+    }
+    size_t before = load_relaxed(&huge_asked_bytes);
+    struct span *next = take(4 * BLOCK);
+    consider(next);
+    assert_int_equal(load_relaxed(&huge_asked_bytes), before);
+}
+
 /* Whether its end alone goes without: after a stall more does. */
 static bool has_probe(const struct span *span) {
     uintptr_t last = bits_round_down(span_end(span), HUGE_SIZE) - HUGE_SIZE;
@@ -285,6 +301,7 @@ int main(void) {
         cmocka_unit_test(test_many_threads_get_none),
         cmocka_unit_test(test_first_range_gets_none),
         cmocka_unit_test(test_others_than_the_dense),
+        cmocka_unit_test(test_heads_are_not_dense),
         cmocka_unit_test(test_sparse_table),
         cmocka_unit_test(test_dense_use_earns_them),
         cmocka_unit_test(test_sparse_use_does_not),
