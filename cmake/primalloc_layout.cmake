@@ -18,7 +18,8 @@ set(near api/life api/standard_c api/standard_hooks api/start_main api/watched
     pages/address_map pages/extent_set pages/extent_tree pages/growth pages/huge pages/lane pages/limits
     pages/mapping pages/metadata pages/quick pages/span
     settings/glibc_knobs settings/options)
-set(near_cold objects/size_table objects/slab objects/slab_set objects/thread_cache pages/page_heap)
+set(near_cold objects/size_table objects/slab objects/slab_set objects/thread_cache pages/growth
+    pages/page_heap)
 # What stands behind it: all that is left of these, cold or not.
 set(late objects/watcher pages/purge pages/sparse objects/double_free objects/slow_door objects/reallocate objects/large
     objects/maintenance objects/slab_pages pages/recycle pages/returned os/cgroup os/thread

@@ -14,6 +14,7 @@
 #include "objects/large.h"
 #include "objects/thread_sampler.h"
 #include "pages/metadata.h"
+#include "pages/lent.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -130,7 +131,7 @@ struct arena *arena_create_lent(void *memory, size_t size) {
     }
     size = bits_min(end - start, most);
     thread_cache_nest();
-    struct span *span = page_heap_lend(start, size);
+    struct span *span = lent_span(start, size);
     thread_cache_leave();
     if (!span) {
         arena_destroy(arena);

@@ -114,14 +114,17 @@ static void end_block(struct span *span, enum span_state state) {
     purge_free(span, threshold_end(span, state));
 }
 
+static bool is_possible(size_t slices) {
+    return slices - 1 < (size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT);
+}
+
 /* An aligned span is cut from one that is greater by the alignment, and has descriptors for good:
  * 3 MiB of pages for the most that is allowed, which is more memory than most machines have. */
 static struct span *allocate_span(size_t slices, size_t alignment, unsigned object_class) {
-    bool is_possible = slices - 1 < (size_t)1 << (PRIM_ADDRESS_BITS - SLICE_SHIFT);
-    if (!is_possible || alignment > ALIGNMENT_MAX) {
+    if (!is_possible(slices) || alignment > ALIGNMENT_MAX) {
         return NULL;
     }
-    struct span *span = page_heap_allocate_for(slices, alignment, object_class);
+    struct span *span = page_heap_allocate_for(slices, 0, alignment, object_class);
     limits_look();
     return span;
 }
@@ -182,15 +185,18 @@ static struct span *allocate_growing(size_t size, size_t first_new) {
     trim_excess();
     size_t slices = span_slices(size);
     size_t room = slices ? slices / GROWTH_DIVISOR + 1 : 0;
-    struct span *span = allocate_span(slices + room, 0, CLASS_LARGE);
+    struct span *span = NULL;
+    if (is_possible(slices + room)) {
+        span = page_heap_allocate_for(slices, room, 0, CLASS_LARGE);
+        limits_look();
+    }
     if (!span && room) {
         span = allocate_span(slices, 0, CLASS_LARGE);
-        room = 0;
     }
     if (span) {
         bool is_fresh = span->is_zero;
         publish(span, size);
-        if (room) {
+        if (span->slice_count > slices) {
             page_heap_shrink(span, slices, is_fresh ? SPAN_CLEAN : SPAN_DIRTY);
         }
         if (is_fresh) {

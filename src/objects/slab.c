@@ -135,7 +135,8 @@ static unsigned take_unlinked(struct slab_set *set, unsigned object_class, unsig
 }
 
 static unsigned acquire_single(unsigned object_class, void **list, bool *is_zero) {
-    struct span *slab = page_heap_allocate_for(size_classes[object_class].slices, 0, object_class);
+    struct span *slab =
+        page_heap_allocate_for(size_classes[object_class].slices, 0, 0, object_class);
     if (!slab) {
         return 0;
     }
@@ -167,7 +168,8 @@ static void release_singles(unsigned object_class, void *list) {
 
 /* Gets a new slab for the set; false when there is no memory. */
 static PRIM_COLD bool add_slab(struct slab_set *set, unsigned shard, unsigned object_class) {
-    struct span *slab = page_heap_allocate_for(size_classes[object_class].slices, 0, object_class);
+    struct span *slab =
+        page_heap_allocate_for(size_classes[object_class].slices, 0, 0, object_class);
     if (!slab) {
         return false;
     }

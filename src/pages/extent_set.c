@@ -76,5 +76,14 @@ PRIM_COLD struct span *extent_set_aligned(const struct extent_set *set, size_t s
         }
         below = bits_round_down(span->address, alignment) + 1;
     }
+    size_t least = slice_count + 1;
+    for (int looks = 64; looks; looks--) { /* the first of each greater size */
+        struct span *span = extent_set_best_fit(set, least);
+        if (!span ||
+            span_end(span) >= bits_round_up(span->address, alignment) + slice_count * SLICE_SIZE) {
+            return span;
+        }
+        least = span->slice_count + (size_t)1;
+    }
     return NULL;
 }

@@ -2,8 +2,10 @@
 #include "pages/growth.h"
 
 #include "base/bits.h"
+#include "os/alone.h"
 #include "os/memory.h"
 #include "pages/huge.h"
+#include "pages/limits.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
 
@@ -14,6 +16,12 @@ enum {
     GROWTH_SMALL = 2 << 20, /* mapped: from here on in whole huge pages */
     GROWTH_MAX = 64 << 20,
     GROWTH_DIVISOR = 4,
+};
+
+struct growth {
+    uintptr_t start; /* 0: there is no room */
+    size_t size;     /* in bytes */
+    bool is_pool;    /* huge pages of the system's pool */
 };
 
 /* Maps size bytes at a multiple of unit anywhere. */
@@ -48,7 +56,7 @@ static struct growth map_growth(size_t size, size_t unit) {
 }
 
 /* Growth that is not small begins at whole huge pages, so that it can consist of such. */
-struct growth growth_map(size_t slice_count) {
+static struct growth map_slices(size_t slice_count) {
     if (options.large_os_pages) {
         size_t size = bits_round_up(slice_count * SLICE_SIZE, HUGE_SIZE);
         uintptr_t start = huge_map_pool(size);
@@ -64,4 +72,34 @@ struct growth growth_map(size_t slice_count) {
     size_t size = bits_max(needed + option_now(top_pad), step);
     struct growth growth = map_growth(size, size >= HUGE_SIZE ? HUGE_SIZE : unit);
     return growth.start ? growth : map_growth(needed, unit);
+}
+
+PRIM_COLD struct span *growth_extend(size_t slice_count) {
+    if (slice_count + load_relaxed(&page_heap.mapped_slices) > UINT32_MAX / 2) {
+        return NULL; /* a span counts its slices in 32 bits, and all of them may be joined */
+    }
+    struct growth growth = map_slices(slice_count);
+    if (!growth.start) {
+        return NULL;
+    }
+    if (growth.start + growth.size > (uintptr_t)1 << PRIM_ADDRESS_BITS ||
+        !span_cover(growth.start, growth.size)) {
+        memory_unmap((void *)growth.start, growth.size);
+        return NULL;
+    }
+    if (growth.is_pool) {
+        span_set_marks(growth.start, growth.start + growth.size, MARK_POOL, true);
+    } else {
+        memory_name((void *)growth.start, growth.size, "primalloc heap");
+        page_heap.newest_address = growth.start;
+    }
+    size_t mapped = load_relaxed(&page_heap.mapped_slices) + growth.size / SLICE_SIZE;
+    store_relaxed(&page_heap.mapped_slices, mapped);
+    limits_note_growth(mapped * SLICE_SIZE);
+    huge_note_growth(growth.start, growth.size, mapped * SLICE_SIZE);
+    if (!process_is_alone()) {
+        span_touch(growth.start + slice_count * SLICE_SIZE, growth.start + growth.size);
+    }
+    return page_heap_insert(span_create(growth.start, growth.size / SLICE_SIZE, SPAN_BUSY),
+                            SPAN_CLEAN);
 }

@@ -6,6 +6,7 @@
 #include "os/alone.h"
 #include "os/machine.h"
 #include "os/memory.h"
+#include "pages/free_run.h"
 #include "pages/growth.h"
 #include "pages/huge.h"
 #include "pages/lane.h"
@@ -17,7 +18,11 @@
 #include "pages/sparse.h"
 #include "settings/options.h"
 
-enum { APART_MOST = 256 }; /* spans, that one call may have to join */
+enum {
+    APART_MOST = 256,                 /* spans, that one call may have to join */
+    RUN_MIN = HUGE_SIZE / SLICE_SIZE, /* slices that dirty and clean neighbours may be joined for */
+    RUN_MAX = 4 * RUN_MIN,
+};
 
 /* One in so many searches, or spans taken, makes a look due: fewer searches do once all looks tell
  * the same, and more spans while there are doubts, since few are searched for then. Powers of 2. */
@@ -26,6 +31,7 @@ enum {
     LOOK_SEARCHES_SURE = 1024,
     LOOK_SPANS = 2048,
     LOOK_SPANS_DOUBTED = 64,
+    BARE_FREES = 7, /* of a large span are not looked at after one that found it bare */
 };
 
 struct page_heap page_heap;
@@ -94,12 +100,6 @@ size_t page_heap_resident_bytes(void) {
     return resident_bytes(0);
 }
 
-static struct span *left_neighbour(const struct span *span) {
-    uintptr_t last_slice = span->address - SLICE_SIZE;
-    struct span *last = span_of_slice(last_slice);
-    return last ? span_of_slice(last_slice - (uintptr_t)last->head_offset * SLICE_SIZE) : NULL;
-}
-
 /* Joins a free neighbour of the same state to the BUSY span and returns the joint head. */
 static struct span *join(struct span *span, struct span *neighbour, enum span_state state) {
     if (!neighbour || span_state(neighbour) != state) {
@@ -113,7 +113,7 @@ static struct span *join(struct span *span, struct span *neighbour, enum span_st
 
 struct span *page_heap_insert(struct span *span, enum span_state state) {
     PRIM_ASSERT(span_state(span) == SPAN_BUSY);
-    span = join(span, left_neighbour(span), state);
+    span = join(span, span_before(span->address), state);
     span = join(span, span_of_slice(span_end(span)), state);
     span_set_state(span, state);
     extent_set_insert(set_of(state), span);
@@ -149,37 +149,6 @@ static PRIM_NOINLINE void keep_apart(struct span *span) {
     extent_set_count(&page_heap.dirty, (ptrdiff_t)span->slice_count);
 }
 
-/* Adds at least slice_count contiguous CLEAN slices to the heap: the extent that they are in. */
-static PRIM_COLD struct span *extend_heap(size_t slice_count) {
-    if (slice_count + load_relaxed(&page_heap.mapped_slices) > UINT32_MAX / 2) {
-        return NULL; /* a span counts its slices in 32 bits, and all of them may be joined */
-    }
-    struct growth growth = growth_map(slice_count);
-    if (!growth.start) {
-        return NULL;
-    }
-    if (growth.start + growth.size > (uintptr_t)1 << PRIM_ADDRESS_BITS ||
-        !span_cover(growth.start, growth.size)) {
-        memory_unmap((void *)growth.start, growth.size);
-        return NULL;
-    }
-    if (growth.is_pool) {
-        span_set_marks(growth.start, growth.start + growth.size, MARK_POOL, true);
-    } else {
-        memory_name((void *)growth.start, growth.size, "primalloc heap");
-        page_heap.newest_address = growth.start;
-    }
-    size_t mapped = load_relaxed(&page_heap.mapped_slices) + growth.size / SLICE_SIZE;
-    store_relaxed(&page_heap.mapped_slices, mapped);
-    limits_note_growth(mapped * SLICE_SIZE);
-    huge_note_growth(growth.start, growth.size, mapped * SLICE_SIZE);
-    if (!process_is_alone()) {
-        span_touch(growth.start + slice_count * SLICE_SIZE, growth.start + growth.size);
-    }
-    return page_heap_insert(span_create(growth.start, growth.size / SLICE_SIZE, SPAN_BUSY),
-                            SPAN_CLEAN);
-}
-
 void page_heap_note_low_water(void) {
     page_heap.dirty_low_water =
         bits_min(page_heap.dirty_low_water, load_relaxed(&page_heap.dirty.slice_count));
@@ -191,9 +160,7 @@ static bool has_excess(void) {
     return options.purge && load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE > kept;
 }
 
-/* With the lock held: whether so many clean slices may come into use. A process that they would
- * press is refused once as well, unless it was before: so its dirty slices go back first. */
-static bool may_touch(size_t slice_count, bool *is_refused) {
+bool page_heap_may_touch(size_t slice_count, bool *is_refused) {
     size_t bytes = resident_bytes(slice_count);
     bool can_help = !*is_refused && limits_would_press(bytes) && has_excess();
     *is_refused = can_help || !limits_allow(bytes);
@@ -235,7 +202,7 @@ static struct span *dirty_fit(size_t slice_count) {
 static struct span *clean_fit(size_t slice_count) {
     struct span *span = search(&page_heap.clean, slice_count);
     size_t described = slice_count * sizeof(struct span) / SLICE_SIZE;
-    return span || !limits_allow(resident_bytes(2 * described)) ? span : extend_heap(slice_count);
+    return span || !limits_allow(resident_bytes(2 * described)) ? span : growth_extend(slice_count);
 }
 
 /* A span freed of late that is just what is asked for. */
@@ -266,12 +233,20 @@ static struct span *take_aligned(struct span *span, size_t slice_count, size_t a
 
 struct request {
     size_t slice_count;
+    size_t room; /* of these, that a DIRTY span may lack */
     size_t alignment;
     unsigned object_class;
-    bool is_refused;     /* a limit stood in the way */
-    uintptr_t clean_end; /* of the CLEAN extent that the span was cut from, or 0 */
-    unsigned lane;       /* for clean slices */
+    bool is_refused;      /* a limit stood in the way */
+    uintptr_t clean_end;  /* of the extent, CLEAN at least in part, it was cut from, or 0 */
+    uintptr_t joined_end; /* of one that is DIRTY now, or 0 */
+    unsigned lane;        /* for clean slices */
 };
+
+/* One with an aligned place, which may be less than would have it wherever it begins. */
+static struct span *aligned_fit(const struct extent_set *set, const struct request *request) {
+    size_t alignment = request->alignment;
+    return alignment > SLICE_SIZE ? extent_set_aligned(set, request->slice_count, alignment) : NULL;
+}
 
 /* The clean extent that fits best of those that no lane goes on in, or NULL where that has a whole
  * block of 2 MiB; not looked for without end. */
@@ -292,7 +267,8 @@ static struct span *clean_left(size_t slice_count) {
 static struct span *clean_for(struct request *request, size_t searched, size_t *alignment) {
     unsigned lanes = lane_count();
     if (lanes == 1 || searched >= LANE_SLICES) {
-        return clean_fit(searched);
+        struct span *span = aligned_fit(&page_heap.clean, request);
+        return span ? span : clean_fit(searched);
     }
     request->lane = machine_processor() % lanes;
     struct span *span = lane_rest(request->lane, searched);
@@ -308,15 +284,30 @@ static struct span *clean_for(struct request *request, size_t searched, size_t *
     return clean_fit(searched);
 }
 
+/* With the lock held: else the pages of one that was just freed would be moved into a clean one,
+ * each time that the program does the same again. */
+static struct span *dirty_without_room(struct request *request) {
+    size_t least = request->slice_count - request->room;
+    struct span *span = extent_set_best_fit(&page_heap.dirty, least);
+    if (span) {
+        request->slice_count = span->slice_count;
+    }
+    return span;
+}
+
 /* With the lock held: a BUSY span out of a dirty one or, where there is none, of a clean one. */
 static struct span *take_free(struct request *request) {
     size_t alignment = request->alignment;
     size_t searched = request->slice_count + alignment / SLICE_SIZE - 1;
     struct span *span = dirty_fit(searched);
-    if (!span && searched > request->slice_count) {
-        span = extent_set_aligned(&page_heap.dirty, request->slice_count, request->alignment);
+    if (!span) {
+        span = request->room ? dirty_without_room(request) : aligned_fit(&page_heap.dirty, request);
     }
-    bool is_clean = !span && may_touch(request->slice_count, &request->is_refused);
+    if (!span && alignment == SLICE_SIZE && searched >= RUN_MIN && searched <= RUN_MAX) {
+        span = free_run_take(request->slice_count, request->is_refused);
+        request->clean_end = request->joined_end = span ? span_end(span) : 0;
+    }
+    bool is_clean = !span && page_heap_may_touch(request->slice_count, &request->is_refused);
     if (is_clean) {
         span = clean_for(request, searched, &alignment);
         if (!limits_allow(resident_bytes(request->slice_count))) { /* new descriptors count */
@@ -339,6 +330,9 @@ static struct span *allocate(struct request *request) {
     struct span *span = take_quick(request->slice_count, request->alignment);
     if (!span) {
         span = take_free(request);
+        if (span) {
+            span->bare_frees = 0;
+        }
     }
     page_heap_note_low_water();
     if (span) {
@@ -353,9 +347,10 @@ static struct span *allocate(struct request *request) {
 
 /* What fails may succeed once spans that are just moved are free again, and dirty ones have become
  * clean and have joined their neighbours. */
-struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsigned object_class) {
+struct span *page_heap_allocate_for(size_t slice_count, size_t room, size_t alignment,
+                                    unsigned object_class) {
     struct request request = {
-        slice_count, bits_max(alignment, SLICE_SIZE), object_class, false, 0, 0};
+        slice_count + room, room, bits_max(alignment, SLICE_SIZE), object_class, false, 0, 0, 0};
     struct span *span = allocate(&request);
     if (PRIM_UNLIKELY(!span)) {
         recycle_wait();
@@ -364,19 +359,11 @@ struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsign
         span = allocate(&request);
     }
     if (span && request.clean_end) {
-        mapping_show(span->address, span_end(span));
+        mapping_show(span->address, bits_max(span_end(span), request.joined_end));
         if (slice_count < HUGE_SIZE / SLICE_SIZE) {
             huge_consider_small(span, request.clean_end, request.lane);
         }
     }
-    return span;
-}
-
-PRIM_COLD struct span *page_heap_lend(uintptr_t address, size_t size) {
-    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    struct span *span =
-        span_cover(address, size) ? span_create(address, size / SLICE_SIZE, SPAN_BUSY) : NULL;
-    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     return span;
 }
 
@@ -389,14 +376,25 @@ static void withdraw(struct span *span) {
     }
 }
 
+/* To look takes longer than all the rest of a free. */
+static bool is_bare_still(struct span *span) {
+    if (span->bare_frees) {
+        span->bare_frees--;
+        return true;
+    }
+    bool is_bare = sparse_is_bare(span);
+    span->bare_frees = is_bare ? BARE_FREES : 0;
+    return is_bare;
+}
+
 /* Whether a span is to serve blocks of its size: all do while most are bare, and a large one
  * that is bare itself. */
-static bool stays_apart(const struct span *span) {
+static bool stays_apart(struct span *span) {
     if (PRIM_UNLIKELY(load_relaxed(&sparse_look_is_due))) {
         sparse_look(span);
     }
     return PRIM_UNLIKELY(load_relaxed(&sparse_is_on)) ||
-           (span->slice_count > QUICK_MAX && sparse_is_bare(span));
+           (span->slice_count > QUICK_MAX && is_bare_still(span));
 }
 
 void page_heap_free(struct span *span, enum span_state state) {
@@ -422,7 +420,7 @@ static PRIM_COLD enum span_state grow(struct span *span, size_t slice_count, boo
     struct span *next = span_of_slice(span_end(span));
     enum span_state state = next ? span_state(next) : SPAN_NONE;
     bool fits = (state == SPAN_DIRTY || state == SPAN_CLEAN) && next->slice_count >= missing;
-    if (fits && (state == SPAN_DIRTY || may_touch(missing, is_refused))) {
+    if (fits && (state == SPAN_DIRTY || page_heap_may_touch(missing, is_refused))) {
         page_heap_remove(next);
         if (next->slice_count > missing) {
             page_heap_insert(page_heap_split(next, missing), state);

@@ -43,19 +43,17 @@ struct span_level { /* (atomic: hints; written under PAGE_HEAP) */
 extern PRIM_HIDDEN struct span_level span_levels[UINT8_MAX + 1];
 
 /* A BUSY span of slice_count slices whose address is a multiple of alignment (a power of two, in
- * bytes), or NULL when there is no memory; to be published with this class, or 0: any. For slabs:
- * others call limits_look() after it. */
-struct span *page_heap_allocate_for(size_t slice_count, size_t alignment, unsigned object_class);
+ * bytes), or NULL when there is no memory; to be published with this class, or 0: any. It has so
+ * many more slices of room, or fewer where a DIRTY one fits that has not. For slabs: others call
+ * limits_look() after it. */
+struct span *page_heap_allocate_for(size_t slice_count, size_t room, size_t alignment,
+                                    unsigned object_class);
 
 PRIM_INLINE struct span *page_heap_allocate(size_t slice_count, size_t alignment) {
-    struct span *span = page_heap_allocate_for(slice_count, alignment, 0);
+    struct span *span = page_heap_allocate_for(slice_count, 0, alignment, 0);
     limits_look();
     return span;
 }
-
-/* A BUSY span over memory that is not the heap's, to be described as the heap's is; NULL when there
- * is no memory for descriptors. Ends by span_withdraw and SPAN_NONE. */
-struct span *page_heap_lend(uintptr_t address, size_t size);
 
 /* Takes a span back, BUSY or as it was published; as CLEAN only if its pages are known to have
  * gone. */
@@ -80,6 +78,10 @@ void page_heap_settle(void);
 /* Bytes in free spans, clean and dirty, and bytes that may be resident, of some recent moment. */
 size_t page_heap_free_bytes(void);
 size_t page_heap_resident_bytes(void);
+
+/* With the lock held: whether so many clean slices may come into use. A process that they would
+ * press is refused once as well, unless it was before: so its dirty slices go back first. */
+bool page_heap_may_touch(size_t slice_count, bool *is_refused);
 
 /* With the lock held: to be called after every operation that takes dirty slices for good. */
 void page_heap_note_low_water(void);

@@ -58,13 +58,16 @@ struct span {
         uint16_t used_count; /* (lock: CLASS) blocks handed out to thread caches */
         bool has_guard;      /* (const while in use) LARGE: large_guard.h */
     };
-    uint16_t settled_count; /* (lock: CLASS) free_count when the slab was marked as settled */
-    uint16_t free_count;    /* (lock: CLASS) blocks in free_blocks */
-    uint16_t asleep_count;  /* (lock: CLASS) free blocks that lie in pages asleep */
-    uint16_t carved_count;  /* (lock: CLASS) blocks that ever existed */
-    _Atomic uint8_t state;  /* (atomic: state) enum span_state; CLEAN, DIRTY: (lock: PAGE_HEAP) */
-    uint8_t object_class;   /* (const while in use) 0 in slices without blocks that start there */
-    _Atomic uint8_t shard;  /* (atomic: shard) written under the old shard's class lock */
+    union {
+        uint16_t settled_count; /* (lock: CLASS) free_count when the slab was marked as settled */
+        uint16_t bare_frees;    /* (const while in use) LARGE: that take it for bare unseen */
+    };
+    uint16_t free_count;   /* (lock: CLASS) blocks in free_blocks */
+    uint16_t asleep_count; /* (lock: CLASS) free blocks that lie in pages asleep */
+    uint16_t carved_count; /* (lock: CLASS) blocks that ever existed */
+    _Atomic uint8_t state; /* (atomic: state) enum span_state; CLEAN, DIRTY: (lock: PAGE_HEAP) */
+    uint8_t object_class;  /* (const while in use) 0 in slices without blocks that start there */
+    _Atomic uint8_t shard; /* (atomic: shard) written under the old shard's class lock */
     union {
         uint8_t bucket;  /* (lock: CLASS) list the slab is in, and marks of the purge; or, const
                             while in use, enum arena_place, HARDENED_BUCKET */
@@ -185,6 +188,12 @@ PRIM_INLINE enum span_state span_state(const struct span *span) {
 
 PRIM_INLINE void span_set_state(struct span *span, enum span_state state) {
     store_relaxed(&span->state, (uint8_t)state);
+}
+
+/* The span that ends where this address begins, or NULL. */
+PRIM_INLINE struct span *span_before(uintptr_t address) {
+    const struct span *last = span_of_slice(address - SLICE_SIZE);
+    return last ? span_of_slice(address - (last->head_offset + (uintptr_t)1) * SLICE_SIZE) : NULL;
 }
 
 PRIM_INLINE uintptr_t span_end(const struct span *span) {

@@ -12,6 +12,7 @@
 #include "os/memory.h"
 #include "os/process.h"
 #include "pages/metadata.h"
+#include "pages/lent.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
 #include "watch/stack.h"
@@ -41,7 +42,7 @@ static uintptr_t page_of(unsigned index) {
 }
 
 static bool make_span(size_t bytes) {
-    struct span *span = page_heap_lend(pool.start, bytes);
+    struct span *span = lent_span(pool.start, bytes);
     if (span) {
         span_publish(span, SPAN_SLAB, CLASS_PLACED);
     }

@@ -1,0 +1,113 @@
+#include "pages/free_run.h"
+
+#include "base/bits.h"
+#include "os/memory.h"
+#include "pages/page_heap.h"
+#include "settings/options.h"
+#include "unit/unit.h"
+
+enum { PARTS = 3 };
+
+/* Neighbours of these sizes, free and in these states, and none free beside them. */
+static uintptr_t make(const size_t sizes[PARTS], const enum span_state states[PARTS]) {
+    size_t total = 0;
+    for (int i = 0; i < PARTS; i++) {
+        total += sizes[i];
+    }
+    struct span *whole = page_heap_allocate(total + 2, 0);
+    assert_non_null(whole);
+    assert_true(whole->is_zero);
+    uintptr_t start = whole->address + SLICE_SIZE;
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    struct span *span = page_heap_split(whole, 1);
+    struct span *parts[PARTS];
+    for (int i = 0; i < PARTS; i++) {
+        parts[i] = span;
+        span = page_heap_split(span, sizes[i]);
+    }
+    for (int i = 0; i < PARTS; i++) {
+        page_heap_insert(parts[i], states[i]);
+    }
+    lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    return start;
+}
+
+static void touch(uintptr_t start, size_t slices) {
+    memset((void *)start, 1, slices * SLICE_SIZE);
+}
+
+static void test_neighbours_serve_together(void **state) {
+    (void)state;
+    for (int first = 0; first < PARTS; first++) { /* which one is clean */
+        const size_t sizes[PARTS] = {100, 100, 100};
+        enum span_state states[PARTS] = {SPAN_DIRTY, SPAN_DIRTY, SPAN_DIRTY};
+        states[first] = SPAN_CLEAN;
+        uintptr_t start = make(sizes, states);
+        touch(start + (first == 0) * 100 * SLICE_SIZE, 100);
+        size_t clean = page_heap.clean.slice_count;
+        struct span *span = page_heap_allocate(256, 0);
+        assert_int_equal(span->address, start);
+        assert_false(span->is_zero);
+        assert_int_equal(page_heap.clean.slice_count, clean - 100);
+        struct span *rest = span_of_slice(span_end(span));
+        assert_int_equal(span_state(rest), SPAN_DIRTY);
+        assert_int_equal(rest->slice_count, 300 - 256);
+        page_heap_allocate(rest->slice_count, 0); /* none is left for the next */
+    }
+}
+
+static void test_mostly_clean_ones_do_not(void **state) {
+    (void)state;
+    const size_t sizes[PARTS] = {60, 80, 60};
+    const enum span_state states[PARTS] = {SPAN_CLEAN, SPAN_DIRTY, SPAN_CLEAN};
+    make(sizes, states);
+    size_t dirty = page_heap.dirty.slice_count;
+    struct span *span = page_heap_allocate(180, 0);
+    assert_true(span->is_zero);
+    assert_int_equal(page_heap.dirty.slice_count, dirty);
+}
+
+/* So does what has an aligned place, be it not as large as one that has it wherever it begins. */
+static void test_an_aligned_place_serves(void **state) {
+    (void)state;
+    enum { SLICES = 100, ALIGNMENT = 64 };
+    for (int i = 0; i < 2; i++) {
+        struct span *whole = page_heap_allocate(SLICES + 10, ALIGNMENT * SLICE_SIZE);
+        uintptr_t place = whole->address;
+        size_t mapped = page_heap.mapped_slices;
+        touch(place, i * whole->slice_count);
+        page_heap_free(whole, i ? SPAN_DIRTY : SPAN_CLEAN);
+        struct span *span = page_heap_allocate(SLICES, ALIGNMENT * SLICE_SIZE);
+        assert_int_equal(span->address % (ALIGNMENT * SLICE_SIZE), 0);
+        assert_true(i == 0 || span->address == place);
+        assert_int_equal(page_heap.mapped_slices, mapped);
+        page_heap_allocate(10, 0); /* what is left */
+    }
+}
+
+/* A block that grows has room behind it, but none of clean pages where dirty ones suffice. */
+static void test_room_is_not_needed(void **state) {
+    (void)state;
+    struct span *before = page_heap_allocate(100, 0);
+    page_heap_allocate(1, 0);
+    touch(before->address, 100);
+    page_heap_free(before, SPAN_DIRTY);
+    struct span *span = page_heap_allocate_for(90, 30, 0, 0);
+    assert_ptr_equal(span, before);
+    assert_int_equal(span->slice_count, 100);
+    page_heap_free(span, SPAN_DIRTY);
+    assert_int_equal(page_heap_allocate_for(70, 10, 0, 0)->slice_count, 80);
+}
+
+int main(void) {
+    unit_touch_single_pages();
+    options.thp = THP_NEVER;
+    options.purge = false;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_room_is_not_needed),
+        cmocka_unit_test(test_an_aligned_place_serves),
+        cmocka_unit_test(test_neighbours_serve_together),
+        cmocka_unit_test(test_mostly_clean_ones_do_not),
+    };
+    return cmocka_run_group_tests_name("free runs", tests, NULL, NULL);
+}
