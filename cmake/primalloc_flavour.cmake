@@ -141,14 +141,16 @@ endfunction()
 # names are there. An archive is one object file, so that a program takes the whole family with its
 # constructors or none of it. C++ operators are made weak, for programs that have their own. One that
 # is shipped has its internal names made local: they can clash with nothing in a static link. With
-# INTERNALS they stay, for unit tests of the modules.
+# INTERNALS they stay, for unit tests of the modules, which may stand between the library and the kernel.
 function(primalloc_archive target flavour)
     cmake_parse_arguments(ARG "WITH_STANDARD;INTERNALS;MINIMAL" "" "" ${ARGN})
     primalloc_flavour_objects(objects ${flavour} "${ARG_WITH_STANDARD}" "${ARG_MINIMAL}")
     list(APPEND objects $<TARGET_OBJECTS:primalloc_archive_objects_${flavour}>)
     set(merged "${PROJECT_BINARY_DIR}/${target}.o")
     set(names --wildcard --weaken-symbol=_Zn[wa]* --weaken-symbol=_Zd[la]*)
-    if(NOT ARG_INTERNALS)
+    if(ARG_INTERNALS)
+        list(APPEND names --weaken-symbol=kernel_call)
+    else()
         list(APPEND names --localize-hidden)
     endif()
     add_custom_command(OUTPUT "${merged}"

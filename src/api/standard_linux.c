@@ -5,11 +5,10 @@
  * PR_SET_NO_NEW_PRIVS. What shares our memory only until it becomes another program (vfork) has
  * another process number and confines nobody here. */
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "objects/maintenance.h"
 #include "os/confined.h"
+#include "os/kernel.h"
 #include "os/process.h"
 
 /* Under a name of its own in C: <sys/prctl.h> declares it with an ellipsis; it takes five words. */
@@ -23,5 +22,5 @@ int linux_prctl(int option, unsigned long second, unsigned long third, unsigned 
         process_note_home();
         maintenance_confine();
     }
-    return (int)syscall(SYS_prctl, option, second, third, fourth, fifth);
+    return (int)kernel_call(SYS_prctl, option, second, third, fourth, fifth);
 }

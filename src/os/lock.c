@@ -2,10 +2,9 @@
 #include "os/lock.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "os/futex.h"
+#include "os/kernel.h"
 
 /* Critical sections are a few dozen instructions, so a holder that runs is done within this many
  * pauses; a holder that was preempted is not, and its waiters give the processor away. */
@@ -22,7 +21,7 @@ static void pause_processor(void) {
 void futex_call(_Atomic uint32_t *word, int operation, uint32_t value,
                 const struct timespec *time) {
     int saved_errno = errno;
-    syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, time, NULL, 0);
+    kernel_call(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, time, NULL, 0);
     errno = saved_errno;
 }
 

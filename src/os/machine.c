@@ -1,12 +1,11 @@
 /* machine.c - see machine.h.
  *
  * What tools interpose (clock_gettime, sched_getaffinity, getcpu) is asked of the kernel's own
- * functions in our address space or through syscall(): an interposer that allocates would call us
+ * functions in our address space or through kernel_call: an interposer that allocates would call us
  * back (trap T02). */
 #include "os/machine.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "base/bits.h"
 #include "os/cgroup.h"
 #include "os/confined.h"
+#include "os/kernel.h"
 #include "os/thread.h"
 #include "os/vdso.h"
 
@@ -31,7 +31,7 @@ unsigned machine_processor_count(void) {
     if (count == 0) {
         unsigned long mask[16384 / 8 / sizeof(unsigned long)]; /* 16,384 processors */
         int saved_errno = errno;
-        long bytes = syscall(SYS_sched_getaffinity, getpid(), sizeof mask, mask);
+        long bytes = kernel_call(SYS_sched_getaffinity, getpid(), sizeof mask, mask);
         errno = saved_errno;
         for (long word = 0; word < bytes / (long)sizeof mask[0]; word++) {
             count += bits_count(mask[word]);
@@ -49,7 +49,8 @@ uint64_t machine_random(void) {
     static _Atomic uint64_t calls; /* (atomic: counter) */
     uint64_t random = 0;
     int saved_errno = errno;
-    if (is_confined() || syscall(SYS_getrandom, &random, sizeof random, NO_WAIT) != sizeof random) {
+    if (is_confined() ||
+        kernel_call(SYS_getrandom, &random, sizeof random, NO_WAIT) != sizeof random) {
         random = ((uintptr_t)&random ^ machine_clock_ms() << 32) * 0x9e3779b97f4a7c15u;
     }
     errno = saved_errno;
@@ -70,7 +71,7 @@ static void *kernel_function(_Atomic(void *) *known, const char *name, void *mis
 typedef int getcpu_function(unsigned *processor, unsigned *node, void *unused);
 
 static int getcpu_by_call(unsigned *processor, unsigned *node, void *unused) {
-    return is_confined() ? -1 : (int)syscall(SYS_getcpu, processor, node, unused);
+    return is_confined() ? -1 : (int)kernel_call(SYS_getcpu, processor, node, unused);
 }
 
 static unsigned processor_from_kernel(void) {
@@ -112,7 +113,7 @@ unsigned machine_processor(void) {
 typedef int clock_function(clockid_t clock, struct timespec *now);
 
 static int clock_by_call(clockid_t clock, struct timespec *now) {
-    return is_confined() ? -1 : (int)syscall(SYS_clock_gettime, clock, now);
+    return is_confined() ? -1 : (int)kernel_call(SYS_clock_gettime, clock, now);
 }
 
 /* The coarse clocks never need a system call, the others may. Without the kernel's function a

@@ -1,7 +1,7 @@
 /* memory.c - see memory.h.
  *
- * All calls go through syscall(): wrappers of mmap and its family, which other preloaded libraries
- * define and which may allocate, would otherwise run under our locks (trap T01). */
+ * All calls go through kernel_call: wrappers of mmap and its family, which other libraries
+ * define and that may allocate, would otherwise run under our locks (trap T01). */
 #include "os/memory.h"
 
 #include <errno.h>
@@ -9,11 +9,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/bits.h"
 #include "os/confined.h"
+#include "os/kernel.h"
 
 /* Constants that the oldest supported headers lack; the kernel refuses what it does not know. */
 #ifndef MAP_FIXED_NOREPLACE
@@ -67,9 +66,10 @@ static void *map_any(void *address, size_t size, int protection, int flags, int 
     int saved_errno = errno;
 #if defined(__s390x__) /* which has room for five arguments in registers */
     long words[] = {(long)address, (long)size, protection, MAP_PRIVATE | flags, file, 0};
-    long result = syscall(SYS_mmap, words);
+    long result = kernel_call(SYS_mmap, words);
 #else
-    long result = syscall(SYS_mmap, address, size, protection, MAP_PRIVATE | flags, file, (off_t)0);
+    long result =
+        kernel_call(SYS_mmap, address, size, protection, MAP_PRIVATE | flags, file, (off_t)0);
 #endif
     errno = saved_errno;
     return result == -1 ? NULL : (void *)result;
@@ -104,7 +104,7 @@ void *memory_map_at(void *address, size_t size) {
 /* A call about a range that only tells whether it was done; what, as each calls it. */
 static PRIM_NOINLINE bool ask(long call, void *address, size_t size, int what) {
     int saved_errno = errno;
-    bool done = syscall(call, address, size, what) == 0;
+    bool done = kernel_call(call, address, size, what) == 0;
     errno = saved_errno;
     return done;
 }
@@ -173,7 +173,7 @@ size_t memory_samples(void *address, size_t size, size_t step) {
     int saved_errno = errno;
     for (size_t done = is_confined() ? size : 0; done < size; done += stride) {
         size_t part = size - done < most ? size - done : most;
-        if (syscall(SYS_mincore, (char *)address + done, part, pages) == 0) {
+        if (kernel_call(SYS_mincore, (char *)address + done, part, pages) == 0) {
             for (size_t i = 0; i < part; i += step) {
                 resident += pages[i >> page_shift] & 1;
             }
@@ -192,7 +192,7 @@ bool memory_is_pinned(void *address) {
 }
 
 static bool remap(void *from, void *to, size_t size, int flags) {
-    return syscall(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | flags, to) ==
+    return kernel_call(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | flags, to) ==
            (long)to;
 }
 
@@ -203,8 +203,8 @@ bool memory_is_one_mapping(void *start, size_t size) {
     size_t rest = ((size_t)1 << PRIM_ADDRESS_BITS) - (uintptr_t)start;
     unsigned char page;
     int saved_errno = errno;
-    bool is_mapped = is_confined() || syscall(SYS_mincore, start, 1, &page) == 0;
-    bool is_one = is_mapped && (syscall(SYS_mremap, start, size, rest, 0) != -1 ||
+    bool is_mapped = is_confined() || kernel_call(SYS_mincore, start, 1, &page) == 0;
+    bool is_one = is_mapped && (kernel_call(SYS_mremap, start, size, rest, 0) != -1 ||
                                 errno == ENOMEM || errno == EAGAIN); /* of locked pages */
     errno = saved_errno;
     return is_one;
@@ -237,7 +237,7 @@ void memory_name(void *address, size_t size, const char *name) {
     static _Atomic bool is_refused; /* (atomic: hint) the kernel has no names */
     if (!load_relaxed(&is_refused) && !is_confined()) {
         int saved_errno = errno;
-        if (syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, address, size, name) != 0) {
+        if (kernel_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, address, size, name) != 0) {
             store_relaxed(&is_refused, true);
         }
         errno = saved_errno;

@@ -6,16 +6,16 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/print.h"
 #include "os/confined.h"
+#include "os/kernel.h"
 #include "os/process.h"
 
 static bool make(struct output_file *file, const char *name, int flags) {
     file->descriptor =
-        (int)syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+        (int)kernel_call(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
     return file->descriptor >= 0;
 }
 
@@ -32,7 +32,7 @@ static bool make_beside(struct output_file *file, size_t length) {
     memcpy(file->temporary, file->path, length);
     print_format(&out, ".%u.part", process_id());
     file->temporary[out.length] = '\0';
-    syscall(SYS_unlinkat, AT_FDCWD, file->temporary, 0); /* of a process that was killed */
+    kernel_call(SYS_unlinkat, AT_FDCWD, file->temporary, 0); /* of a process that was killed */
     return make(file, file->temporary, O_EXCL);
 }
 
@@ -43,11 +43,11 @@ static void resemble(const struct output_file *file, const struct stat *old) {
         return;
     }
     if (own.st_uid != old->st_uid || own.st_gid != old->st_gid) {
-        long error = syscall(SYS_fchown, file->descriptor, old->st_uid, old->st_gid);
+        long error = kernel_call(SYS_fchown, file->descriptor, old->st_uid, old->st_gid);
         (void)error; /* root alone may do that */
     }
     if (own.st_mode != old->st_mode) { /* without set-user-ID */
-        syscall(SYS_fchmod, file->descriptor, old->st_mode & 0777);
+        kernel_call(SYS_fchmod, file->descriptor, old->st_mode & 0777);
     }
 }
 
@@ -83,7 +83,7 @@ void output_file_write(struct output_file *file, const void *bytes, size_t size)
     file->size += size;
     file->has_failed |= !may_grow_to(file->size);
     while (size && !file->has_failed) {
-        long written = syscall(SYS_write, file->descriptor, bytes, size);
+        long written = kernel_call(SYS_write, file->descriptor, bytes, size);
         if (written > 0) {
             bytes = (const char *)bytes + written;
             size -= (size_t)written;
@@ -96,19 +96,19 @@ void output_file_write(struct output_file *file, const void *bytes, size_t size)
 
 static bool rename_file(const char *from, const char *to) {
 #if defined(SYS_renameat)
-    return syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to) == 0;
+    return kernel_call(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to) == 0;
 #else /* riscv64 */
-    return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) == 0;
+    return kernel_call(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) == 0;
 #endif
 }
 
 bool output_file_close(struct output_file *file) {
     int saved_errno = errno;
-    bool is_done = syscall(SYS_close, file->descriptor) == 0 && !file->has_failed;
+    bool is_done = kernel_call(SYS_close, file->descriptor) == 0 && !file->has_failed;
     if (file->temporary[0]) {
         is_done = is_done && rename_file(file->temporary, file->path);
         if (!is_done) {
-            syscall(SYS_unlinkat, AT_FDCWD, file->temporary, 0);
+            kernel_call(SYS_unlinkat, AT_FDCWD, file->temporary, 0);
         }
     }
     errno = saved_errno;
@@ -119,12 +119,13 @@ bool output_file_close(struct output_file *file) {
 bool output_file_append(const char *path, const char *text, size_t length) {
     enum { FLAGS = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK };
     int saved_errno = errno;
-    int file = is_confined() ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, FLAGS, 0644);
+    int file = is_confined() ? -1 : (int)kernel_call(SYS_openat, AT_FDCWD, path, FLAGS, 0644);
     bool is_written =
-        file >= 0 && may_grow_to((uint64_t)syscall(SYS_lseek, file, (off_t)0, SEEK_END) + length) &&
-        syscall(SYS_write, file, text, length) == (long)length;
+        file >= 0 &&
+        may_grow_to((uint64_t)kernel_call(SYS_lseek, file, (off_t)0, SEEK_END) + length) &&
+        kernel_call(SYS_write, file, text, length) == (long)length;
     if (file >= 0) {
-        syscall(SYS_close, file);
+        kernel_call(SYS_close, file);
     }
     errno = saved_errno;
     return is_written;

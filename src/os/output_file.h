@@ -1,7 +1,7 @@
 /* output_file.h - a file that is complete or not there: written under another name and renamed.
  * Where a device or a link has the name, that stays, and what it leads to is written.
  *
- * What opens, writes or renames goes through syscall(), what only looks through libc; nothing
+ * What opens, writes or renames goes through kernel_call, what only looks through libc; nothing
  * allocates; every function keeps errno. Safe in signal handlers. */
 #ifndef PRIM_OS_OUTPUT_FILE_H
 #define PRIM_OS_OUTPUT_FILE_H

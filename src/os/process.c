@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "base/text.h"
 #include "os/alone.h"
 #include "os/confined.h"
+#include "os/kernel.h"
 
 static _Atomic(process_output *) output_function; /* (atomic: output) NULL: standard error */
 static _Atomic(void *) output_context;            /* (atomic: hint) published with the function */
@@ -60,7 +60,7 @@ void process_write_error(const char *text, size_t length) {
         return;
     }
     int saved_errno = errno;
-    long written = syscall(SYS_write, STDERR_FILENO, text, length); /* no cancellation point */
+    long written = kernel_call(SYS_write, STDERR_FILENO, text, length); /* no cancellation point */
     (void)written; /* a closed standard error is the user's choice */
     errno = saved_errno;
 }
@@ -116,7 +116,7 @@ bool process_is_home(void) {
 
 bool process_owns_memory(void) {
     enum { KCMP_VM = 1 };
-    long answer = process_is_home() ? 1 : syscall(SYS_kcmp, getpid(), home, KCMP_VM, 0, 0);
+    long answer = process_is_home() ? 1 : kernel_call(SYS_kcmp, getpid(), home, KCMP_VM, 0, 0);
     return answer > 0 || (answer < 0 && errno == ESRCH); /* home has no number here */
 }
 
@@ -149,8 +149,8 @@ void process_answer_handshake(const char *request, const char *line, size_t leng
     struct stat status;
     if (*end == '\0' && fd <= 65535 && fstat((int)fd, &status) == 0 && S_ISFIFO(status.st_mode) &&
         status.st_dev == device && status.st_ino == inode) {
-        syscall(SYS_write, (int)fd, line, length);
-        syscall(SYS_close, (int)fd);
+        kernel_call(SYS_write, (int)fd, line, length);
+        kernel_call(SYS_close, (int)fd);
     }
     errno = saved_errno;
 }

@@ -2,10 +2,9 @@
 #include "os/readable.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/bits.h"
+#include "os/kernel.h"
 
 enum { PAGE_SHIFT = 12, HOW_NONE = -1, SIGNAL_SET_SIZE = 8 };
 
@@ -16,7 +15,7 @@ bool readable_page(uintptr_t address) {
     }
     int saved_errno = errno;
     uintptr_t word = bits_round_down(address, SIGNAL_SET_SIZE);
-    long result = syscall(SYS_rt_sigprocmask, HOW_NONE, word, NULL, SIGNAL_SET_SIZE);
+    long result = kernel_call(SYS_rt_sigprocmask, HOW_NONE, word, NULL, SIGNAL_SET_SIZE);
     bool is_readable = result == 0 || errno != EFAULT;
     errno = saved_errno;
     return is_readable;

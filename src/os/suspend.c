@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "os/kernel.h"
 #include "os/memory.h"
 #include "os/registers.h"
 #include "os/thread.h"
@@ -34,13 +34,13 @@ enum {
 
 static void read_registers(struct suspended_thread *thread) {
     struct iovec vector = {thread->registers, sizeof thread->registers};
-    if (syscall(SYS_ptrace, PTRACE_GETREGSET, thread->id, NT_PRSTATUS, &vector) != 0) {
+    if (kernel_call(SYS_ptrace, PTRACE_GETREGSET, thread->id, NT_PRSTATUS, &vector) != 0) {
         return;
     }
     thread->stack_pointer = thread->registers[WORD_STACK];
 #if defined(__aarch64__)
     struct iovec pointer = {&thread->thread_pointer, sizeof thread->thread_pointer};
-    syscall(SYS_ptrace, PTRACE_GETREGSET, thread->id, 0x401 /* NT_ARM_TLS */, &pointer);
+    kernel_call(SYS_ptrace, PTRACE_GETREGSET, thread->id, 0x401 /* NT_ARM_TLS */, &pointer);
 #else
     thread->thread_pointer = thread->registers[WORD_THREAD];
 #endif
@@ -49,9 +49,9 @@ static void read_registers(struct suspended_thread *thread) {
 static bool attach(struct suspended_thread *thread, int id) {
     int status = 0;
     *thread = (struct suspended_thread){.id = id};
-    if (syscall(SYS_ptrace, PTRACE_SEIZE, id, NULL, NULL) != 0 ||
-        syscall(SYS_ptrace, PTRACE_INTERRUPT, id, NULL, NULL) != 0 ||
-        syscall(SYS_wait4, id, &status, __WALL, NULL) != id || !WIFSTOPPED(status)) {
+    if (kernel_call(SYS_ptrace, PTRACE_SEIZE, id, NULL, NULL) != 0 ||
+        kernel_call(SYS_ptrace, PTRACE_INTERRUPT, id, NULL, NULL) != 0 ||
+        kernel_call(SYS_wait4, id, &status, __WALL, NULL) != id || !WIFSTOPPED(status)) {
         return false;
     }
     thread->signal = status >> 16 == EVENT_STOP ? 0 : WSTOPSIG(status);
@@ -81,8 +81,9 @@ static unsigned attach_new(struct suspension *suspension) {
     _Alignas(8) char buffer[4096];
     unsigned attached = 0;
     int directory = suspension->directory;
-    long size = syscall(SYS_lseek, directory, (off_t)0, SEEK_SET);
-    while (size == 0 && (size = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0) {
+    long size = kernel_call(SYS_lseek, directory, (off_t)0, SEEK_SET);
+    while (size == 0 &&
+           (size = kernel_call(SYS_getdents64, directory, buffer, sizeof buffer)) > 0) {
         for (long at = 0; at < size;) {
             const struct directory_entry *entry = (const void *)(buffer + at);
             int id = 0;
@@ -118,7 +119,7 @@ static void wait_for(struct suspension *suspension, uint32_t state) {
 static bool wait_for_helper(struct suspension *suspension) {
     while (load_acquire(&suspension->state) != STATE_STOPPED) { /* order pair: state */
         thread_sleep(&suspension->state, STATE_ALLOWED, PATIENCE_MS);
-        if (syscall(SYS_wait4, suspension->helper, NULL, WNOHANG | __WALL, NULL) != 0) {
+        if (kernel_call(SYS_wait4, suspension->helper, NULL, WNOHANG | __WALL, NULL) != 0) {
             return false;
         }
     }
@@ -133,7 +134,8 @@ static void announce(struct suspension *suspension, uint32_t state) {
 static int help(void *argument) {
     struct suspension *suspension = argument;
     bool goes_on = suspension->directory >= 0;
-    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* stopped threads die only with it */
+    kernel_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0,
+                0); /* stopped threads die only with it */
     wait_for(suspension, STATE_ALLOWED);
     for (unsigned looks = 0; goes_on; looks++) { /* those that are attached may have made others */
         suspension->is_complete = true;
@@ -147,14 +149,14 @@ static int help(void *argument) {
     wait_for(suspension, STATE_DONE);
     for (unsigned i = 0; i < suspension->count; i++) {
         const struct suspended_thread *thread = &suspension->threads[i];
-        syscall(SYS_ptrace, PTRACE_DETACH, thread->id, NULL, (long)thread->signal);
+        kernel_call(SYS_ptrace, PTRACE_DETACH, thread->id, NULL, (long)thread->signal);
     }
-    syscall(SYS_exit, 0);
+    kernel_call(SYS_exit, 0);
     return 0;
 }
 
 static void release(struct suspension *suspension) {
-    syscall(SYS_close, suspension->directory);
+    kernel_call(SYS_close, suspension->directory);
     if (suspension->threads) {
         memory_unmap(suspension->threads, ROOM);
     }
@@ -164,16 +166,16 @@ static void release(struct suspension *suspension) {
  * when the helper's stack is free. */
 static bool may_start_helper(const struct suspension *suspension) {
     return suspension->caller > 0 &&
-           syscall(SYS_wait4, suspension->process, NULL, WNOHANG | __WALL, NULL) < 0 &&
+           kernel_call(SYS_wait4, suspension->process, NULL, WNOHANG | __WALL, NULL) < 0 &&
            errno == ECHILD;
 }
 
 PRIM_COLD bool suspend_others(struct suspension *suspension) {
     int saved_errno = errno;
-    *suspension = (struct suspension){.caller = (int)syscall(SYS_gettid), .process = getpid()};
-    suspension->directory = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/task",
-                                         O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (syscall(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0 && errno == ENOENT) {
+    *suspension = (struct suspension){.caller = (int)kernel_call(SYS_gettid), .process = getpid()};
+    suspension->directory = (int)kernel_call(SYS_openat, AT_FDCWD, "/proc/self/task",
+                                             O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (kernel_call(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0 && errno == ENOENT) {
         suspension->ended = suspension->process; /* its main thread, which stays in the list */
     }
     bool may_start = REGISTERS_ARE_KNOWN && may_start_helper(suspension);
@@ -187,7 +189,7 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
         errno = saved_errno;
         return false;
     }
-    syscall(SYS_prctl, PR_SET_PTRACER, suspension->helper, 0, 0, 0);
+    kernel_call(SYS_prctl, PR_SET_PTRACER, suspension->helper, 0, 0, 0);
     announce(suspension, STATE_ALLOWED);
     if (!wait_for_helper(suspension)) {
         suspension->is_complete = false;
@@ -203,7 +205,7 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
 PRIM_COLD void suspend_end(struct suspension *suspension) {
     int saved_errno = errno;
     announce(suspension, STATE_DONE);
-    while (syscall(SYS_wait4, suspension->helper, NULL, __WALL, NULL) < 0 && errno == EINTR) {}
+    while (kernel_call(SYS_wait4, suspension->helper, NULL, __WALL, NULL) < 0 && errno == EINTR) {}
     release(suspension);
     errno = saved_errno;
 }

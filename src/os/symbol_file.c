@@ -9,12 +9,12 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/print.h"
 #include "base/text.h"
+#include "os/kernel.h"
 #include "os/memory.h"
 #include "os/process.h"
 
@@ -77,14 +77,14 @@ size_t symbol_file_path(const struct module *module, char *path, size_t size) {
 
 static bool open_image(const char *path, struct image *image) {
     struct stat status;
-    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    int file = (int)kernel_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     *image = (struct image){0};
     if (file >= 0 && fstat(file, &status) == 0 && status.st_size > (off_t)sizeof(ElfW(Ehdr))) {
         image->size = (size_t)status.st_size;
         image->bytes = memory_map_file(file, image->size);
     }
     if (file >= 0) {
-        syscall(SYS_close, file);
+        kernel_call(SYS_close, file);
     }
     return image->bytes != NULL;
 }
@@ -149,7 +149,7 @@ PRIM_COLD bool symbol_find(const struct module *module, uintptr_t address, struc
     bool is_found = open_image(path, &image);
     if (is_found) {
         is_found = search_image(&image, module, address, symbol);
-        syscall(SYS_munmap, image.bytes, image.size);
+        kernel_call(SYS_munmap, image.bytes, image.size);
     }
     errno = saved_errno;
     return is_found;

@@ -4,15 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/bits.h"
 #include "os/confined.h"
+#include "os/kernel.h"
 
 bool text_file_open(struct text_file *file, const char *path) {
     int saved_errno = errno;
-    file->descriptor = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    file->descriptor = (int)kernel_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     errno = saved_errno;
     file->next = 0;
     file->length = 0;
@@ -25,7 +24,7 @@ bool text_file_open_unasked(struct text_file *file, const char *path) {
 
 void text_file_close(struct text_file *file) {
     int saved_errno = errno;
-    syscall(SYS_close, file->descriptor);
+    kernel_call(SYS_close, file->descriptor);
     errno = saved_errno;
 }
 
@@ -33,7 +32,7 @@ static void fill(struct text_file *file) {
     int saved_errno = errno;
     long length;
     do {
-        length = syscall(SYS_read, file->descriptor, file->buffer, sizeof file->buffer);
+        length = kernel_call(SYS_read, file->descriptor, file->buffer, sizeof file->buffer);
     } while (length < 0 && errno == EINTR);
     errno = saved_errno;
     file->next = 0;

@@ -1,6 +1,6 @@
 /* text_file.h - the kernel's text files, read in bounded space.
  *
- * All calls go through syscall(), as in memory.c, and nothing allocates. Every function keeps
+ * All calls go through kernel_call, as in memory.c, and nothing allocates. Every function keeps
  * errno; a file that is missing or cannot be read any further has simply come to its end. */
 #ifndef PRIM_OS_TEXT_FILE_H
 #define PRIM_OS_TEXT_FILE_H

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "os/futex.h"
+#include "os/kernel.h"
 
 /* Before glibc 2.34 in a library of its own, which a program without threads does not load. */
 #pragma weak pthread_create
@@ -58,34 +58,34 @@ bool thread_start(void (*body)(void)) {
     }
     int saved_errno = errno;
     uint64_t old_signals = 0;
-    bool is_blocked = syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all_signals, &old_signals,
-                              sizeof old_signals) == 0;
+    bool is_blocked = kernel_call(SYS_rt_sigprocmask, SIG_SETMASK, &all_signals, &old_signals,
+                                  sizeof old_signals) == 0;
     bool is_started = is_blocked && create(body) == 0;
     if (is_blocked) {
-        syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old_signals, NULL, sizeof old_signals);
+        kernel_call(SYS_rt_sigprocmask, SIG_SETMASK, &old_signals, NULL, sizeof old_signals);
     }
     errno = saved_errno;
     return is_started;
 }
 
 void thread_name(const char *name) {
-    syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);
+    kernel_call(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);
 }
 
 void thread_name_get(char name[THREAD_NAME_SIZE]) {
     memset(name, 0, THREAD_NAME_SIZE);
     int saved_errno = errno;
-    syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
+    kernel_call(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
     errno = saved_errno;
 }
 
 int thread_number(void) {
-    return (int)syscall(SYS_gettid);
+    return (int)kernel_call(SYS_gettid);
 }
 
 bool thread_is_there(int number) {
     int saved_errno = errno;
-    bool is_there = number && syscall(SYS_tgkill, getpid(), number, 0) == 0;
+    bool is_there = number && kernel_call(SYS_tgkill, getpid(), number, 0) == 0;
     errno = saved_errno;
     return is_there;
 }

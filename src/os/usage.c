@@ -1,15 +1,14 @@
-/* usage.c - see usage.h. All calls go through syscall(), as in memory.c. */
+/* usage.c - see usage.h. All calls go through kernel_call, as in memory.c. */
 #include "os/usage.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "os/confined.h"
+#include "os/kernel.h"
 #include "os/text_file.h"
 
 enum { START_FIELD = 22, TICKS_DEFAULT = 100 }; /* proc(5), of /proc/PID/stat */
@@ -45,7 +44,7 @@ static uint64_t elapsed_ms(void) {
     struct timespec now = {0, 0};
     uint64_t second = getauxval(AT_CLKTCK);
     uint64_t start = start_ticks() * 1000 / (second ? second : TICKS_DEFAULT);
-    syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now);
+    kernel_call(SYS_clock_gettime, CLOCK_BOOTTIME, &now);
     uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     return start && now_ms > start ? now_ms - start : 0;
 }
@@ -81,7 +80,7 @@ struct usage usage_now(void) {
     if (is_confined()) {
         return usage;
     }
-    syscall(SYS_getrusage, RUSAGE_SELF, &kernel);
+    kernel_call(SYS_getrusage, RUSAGE_SELF, &kernel);
     usage.elapsed_ms = elapsed_ms();
     errno = saved_errno;
     usage.user_ms = milliseconds(kernel.ru_utime);

@@ -44,6 +44,15 @@ def test_t01_wrapped_system_calls(harness, fixtures, each_library, order):
     harness.run(["bash", "-c", "x=$(echo 1); echo $x | cat"], environment=environment, timeout=30)
 
 
+@pytest.mark.parametrize("purge_delay", ["1000", "1"])
+def test_t01_a_function_called_syscall(harness, fixtures, each_library, purge_delay):
+    """T01: the program's own function has the name of libc's, and does nothing of the kind."""
+    environment = harness.environment(LD_PRELOAD=str(each_library),
+                                      PRIMALLOC_PURGE_DELAY=purge_delay)
+    result = harness.run([fixtures("own_syscall.c")], environment=environment, timeout=30)
+    assert result.stdout == b"42 ticks, 1 calls\n"
+
+
 def test_t02_faketime(harness, fixtures, library):
     """T02: an interposer of the clock."""
     require("faketime")

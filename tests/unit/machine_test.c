@@ -7,35 +7,20 @@
 #include <unistd.h>
 
 #include "os/cgroup.h"
+#include "os/kernel.h"
 #include "primalloc.h"
 #include "unit/unit.h"
 
 static unsigned pretended_processors; /* 0: what the kernel says */
 static unsigned affinity_questions;
 
-#if defined(__x86_64__)
-enum { IS_INTERPOSED = true };
-
-static long forward(long number, const long *arguments) {
-    register long fourth __asm__("r10") = arguments[3];
-    register long fifth __asm__("r8") = arguments[4];
-    register long sixth __asm__("r9") = arguments[5];
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "0"(number), "D"(arguments[0]), "S"(arguments[1]), "d"(arguments[2]),
-                       "r"(fourth), "r"(fifth), "r"(sixth)
-                     : "rcx", "r11", "memory");
-    if (result < 0 && result > -4096) {
-        errno = (int)-result;
-        return -1;
-    }
-    return result;
+static long forward(long number, const long *words) {
+    return syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
-/* In place of libc's: a machine of any size, as the kernel would describe it. As libc's does, it
- * takes six arguments, however many there are, which AddressSanitizer would not have. */
-__attribute__((no_sanitize("address"))) long syscall(long number, ...) {
+/* In place of the library's: a machine of any size, as the kernel would describe it. As that one
+ * does, it takes six arguments, however many there are, which AddressSanitizer would not have. */
+__attribute__((no_sanitize("address"))) long kernel_call(long number, ...) {
     long arguments[6];
     va_list list;
     va_start(list, number);
@@ -62,9 +47,6 @@ __attribute__((no_sanitize("address"))) long syscall(long number, ...) {
     }
     return (long)bytes;
 }
-#else
-enum { IS_INTERPOSED = false };
-#endif
 
 static void expect_processors(unsigned allowed) {
     unsigned quota = cgroup_processor_count("");
@@ -90,9 +72,6 @@ static void count_on_a_small_machine(void) {
 /* Each in a child, because the number is asked for once. */
 static void test_other_machines(void **state) {
     (void)state;
-    if (!IS_INTERPOSED) {
-        skip();
-    }
     assert_int_equal(unit_signal_of(count_on_a_large_machine), 0);
     assert_int_equal(unit_signal_of(count_on_a_small_machine), 0);
 }
@@ -106,9 +85,6 @@ static void allocate_some(unsigned number) {
 /* A process of one thread never asks how many processors there are, others do so once. */
 static void test_the_question_is_put_late(void **state) {
     (void)state;
-    if (!IS_INTERPOSED) {
-        skip();
-    }
     assert_int_equal(affinity_questions, 0);
     allocate_some(0);
     assert_int_equal(affinity_questions, 0);

@@ -1,12 +1,11 @@
 /* What other threads may do while one asks the system about mappings, or moves them. The library
- * does both by syscall(), which this program defines: so a test acts in just that moment. */
-#include <dlfcn.h>
+ * does both by kernel_call, which this program defines: so a test acts in just that moment. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/kernel.h"
 #include "os/memory.h"
 #include "pages/mapping.h"
 #include "pages/page_heap.h"
@@ -15,7 +14,6 @@
 #include "settings/options.h"
 #include "unit/unit.h"
 
-static long (*libc_syscall)(long number, ...);
 static void (*behind_look)(
     void);                    /* called once, when mappings were looked at, or at 2 MiB of them */
 static void (*at_move)(void); /* called once, before pages are moved */
@@ -33,7 +31,7 @@ static bool is_guard(long number, long advice) {
     return number == SYS_madvise && (advice == 102 || advice == 103);
 }
 
-long syscall(long number, ...) {
+long kernel_call(long number, ...) {
     va_list list;
     long words[6];
     va_start(list, number);
@@ -41,9 +39,6 @@ long syscall(long number, ...) {
         words[i] = va_arg(list, long);
     }
     va_end(list);
-    if (!libc_syscall) {
-        libc_syscall = (long (*)(long, ...))(uintptr_t)dlsym(RTLD_NEXT, "syscall");
-    }
     if (is_guard(number, words[2])) {
         errno = EINVAL;
         return -1;
@@ -51,7 +46,7 @@ long syscall(long number, ...) {
     if (number == SYS_mremap && words[3] & MREMAP_FIXED) {
         act(&at_move);
     }
-    long result = libc_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+    long result = syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
     if (number == SYS_mremap && words[1] == HUGE_SIZE && words[3] == 0) {
         int saved_errno = errno;
         act(&behind_look);

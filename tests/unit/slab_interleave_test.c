@@ -1,11 +1,11 @@
 /* What may happen to a slab while its pages are on their way to the system. The library gives pages
- * back by syscall(), which this program defines: so a test acts in just that moment. */
+ * back by kernel_call, which this program defines: so a test acts in just that moment. */
 #include <stdarg.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "objects/slab_set.h"
+#include "os/kernel.h"
 #include "os/memory.h"
 #include "unit/slab_holder.h"
 
@@ -28,12 +28,12 @@ static long give_back(void *address, size_t size, int advice) {
 }
 
 /* What the library asks for while there is one thread. */
-long syscall(long number, ...) {
+long kernel_call(long number, ...) {
     va_list list;
     va_start(list, number);
     void *address = va_arg(list, void *);
     size_t size = va_arg(list, size_t);
-    uintptr_t last = va_arg(list, uintptr_t); /* as libc's own reads it */
+    uintptr_t last = va_arg(list, uintptr_t); /* as the library's own reads it */
     int argument = (int)last;
     int flags = number == SYS_mmap ? va_arg(list, int) : 0;
     va_end(list);
