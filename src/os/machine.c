@@ -7,13 +7,13 @@
 
 #include <errno.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/atomics.h"
 #include "base/bits.h"
 #include "os/cgroup.h"
 #include "os/confined.h"
 #include "os/kernel.h"
+#include "os/process.h"
 #include "os/thread.h"
 #include "os/vdso.h"
 
@@ -31,7 +31,7 @@ unsigned machine_processor_count(void) {
     if (count == 0) {
         unsigned long mask[16384 / 8 / sizeof(unsigned long)]; /* 16,384 processors */
         int saved_errno = errno;
-        long bytes = kernel_call(SYS_sched_getaffinity, getpid(), sizeof mask, mask);
+        long bytes = kernel_call(SYS_sched_getaffinity, process_number(), sizeof mask, mask);
         errno = saved_errno;
         for (long word = 0; word < bytes / (long)sizeof mask[0]; word++) {
             count += bits_count(mask[word]);

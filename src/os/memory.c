@@ -55,7 +55,7 @@ size_t memory_page_size(void) {
 bool memory_is_limited(size_t size) {
     struct rlimit limit;
     int saved_errno = errno;
-    bool known = !is_confined() && getrlimit(RLIMIT_AS, &limit) == 0;
+    bool known = !is_confined() && kernel_call(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) == 0;
     errno = saved_errno;
     return known && limit.rlim_cur < size;
 }

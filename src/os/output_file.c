@@ -75,7 +75,7 @@ bool output_file_open(struct output_file *file, const char *path) {
 /* A write beyond the process's limit would end it by a signal. */
 static PRIM_NOINLINE bool may_grow_to(uint64_t size) {
     struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
+    return kernel_call(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) != 0 || size <= limit.rlim_cur;
 }
 
 void output_file_write(struct output_file *file, const void *bytes, size_t size) {

@@ -45,7 +45,7 @@ static _Atomic bool error_output_is_closed; /* (atomic: hint) since the process 
 
 void process_note_error_output(void) {
     int saved_errno = errno;
-    store_relaxed(&error_output_is_closed, fcntl(STDERR_FILENO, F_GETFD) < 0);
+    store_relaxed(&error_output_is_closed, kernel_call(SYS_fcntl, STDERR_FILENO, F_GETFD) < 0);
     errno = saved_errno;
 }
 
@@ -86,8 +86,12 @@ void process_write_output(const char *text, size_t length) {
     }
 }
 
+int process_number(void) {
+    return (int)kernel_call(SYS_getpid);
+}
+
 unsigned process_id(void) {
-    return is_confined() && home ? home : (unsigned)getpid();
+    return is_confined() && home ? home : (unsigned)process_number();
 }
 
 /* The process has the number of its first thread, which libc has kept from that thread's birth and
@@ -100,7 +104,7 @@ static unsigned id_of_only_thread(void) {
 void process_note_home(void) {
     bool is_child = home != 0;
     if (!is_confined()) {
-        home = (unsigned)getpid();
+        home = (unsigned)process_number();
     } else if (is_child || process_is_alone()) {
         home = id_of_only_thread();
     }
@@ -111,12 +115,13 @@ bool process_has_home(void) {
 }
 
 bool process_is_home(void) {
-    return home == 0 || home == (unsigned)getpid();
+    return home == 0 || home == (unsigned)process_number();
 }
 
 bool process_owns_memory(void) {
     enum { KCMP_VM = 1 };
-    long answer = process_is_home() ? 1 : kernel_call(SYS_kcmp, getpid(), home, KCMP_VM, 0, 0);
+    long answer =
+        process_is_home() ? 1 : kernel_call(SYS_kcmp, process_number(), home, KCMP_VM, 0, 0);
     return answer > 0 || (answer < 0 && errno == ESRCH); /* home has no number here */
 }
 

@@ -29,6 +29,10 @@ typedef void process_output(const char *text, size_t length, void *context);
 void process_set_output(process_output *output, void *context);
 void process_write_output(const char *text, size_t length);
 
+/* The process's number, as the kernel tells it. */
+int process_number(void);
+
+/* The same, of which a process that is confined does not ask the kernel. */
 unsigned process_id(void);
 
 /* From now on this process is ours; before the first call any is. Called when main begins, in a

@@ -15,6 +15,7 @@
 
 #include "os/kernel.h"
 #include "os/memory.h"
+#include "os/process.h"
 #include "os/registers.h"
 #include "os/thread.h"
 
@@ -172,7 +173,8 @@ static bool may_start_helper(const struct suspension *suspension) {
 
 PRIM_COLD bool suspend_others(struct suspension *suspension) {
     int saved_errno = errno;
-    *suspension = (struct suspension){.caller = (int)kernel_call(SYS_gettid), .process = getpid()};
+    *suspension =
+        (struct suspension){.caller = (int)kernel_call(SYS_gettid), .process = process_number()};
     suspension->directory = (int)kernel_call(SYS_openat, AT_FDCWD, "/proc/self/task",
                                              O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (kernel_call(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0 && errno == ENOENT) {

@@ -31,7 +31,7 @@ struct image {
  * process's, and are there when the main thread has ended before others. */
 static size_t read_link(const char *name, char *path, size_t size) {
     int saved_errno = errno;
-    ssize_t length = readlink(name, path, size);
+    long length = kernel_call(SYS_readlinkat, AT_FDCWD, name, path, size);
     errno = saved_errno;
     return length > 0 ? (size_t)length : 0;
 }

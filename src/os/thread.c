@@ -8,11 +8,11 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/bits.h"
 #include "os/futex.h"
 #include "os/kernel.h"
+#include "os/process.h"
 
 /* Before glibc 2.34 in a library of its own, which a program without threads does not load. */
 #pragma weak pthread_create
@@ -85,7 +85,7 @@ int thread_number(void) {
 
 bool thread_is_there(int number) {
     int saved_errno = errno;
-    bool is_there = number && kernel_call(SYS_tgkill, getpid(), number, 0) == 0;
+    bool is_there = number && kernel_call(SYS_tgkill, process_number(), number, 0) == 0;
     errno = saved_errno;
     return is_there;
 }

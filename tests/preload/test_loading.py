@@ -45,11 +45,11 @@ def test_t01_wrapped_system_calls(harness, fixtures, each_library, order):
 
 
 @pytest.mark.parametrize("purge_delay", ["1000", "1"])
-def test_t01_a_function_called_syscall(harness, fixtures, each_library, purge_delay):
-    """T01: the program's own function has the name of libc's, and does nothing of the kind."""
+def test_t01_functions_with_names_of_system_calls(harness, fixtures, each_library, purge_delay):
+    """T01: the program's own functions have names of libc's, and do nothing of the kind."""
     environment = harness.environment(LD_PRELOAD=str(each_library),
                                       PRIMALLOC_PURGE_DELAY=purge_delay)
-    result = harness.run([fixtures("own_syscall.c")], environment=environment, timeout=30)
+    result = harness.run([fixtures("own_system_calls.c")], environment=environment, timeout=30)
     assert result.stdout == b"42 ticks, 1 calls\n"
 
 

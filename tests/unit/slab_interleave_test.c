@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "objects/slab_set.h"
 #include "os/kernel.h"
@@ -27,39 +28,17 @@ static long give_back(void *address, size_t size, int advice) {
     return madvise(address, size, advice);
 }
 
-/* What the library asks for while there is one thread. */
 long kernel_call(long number, ...) {
     va_list list;
+    long words[6];
     va_start(list, number);
-    void *address = va_arg(list, void *);
-    size_t size = va_arg(list, size_t);
-    uintptr_t last = va_arg(list, uintptr_t); /* as the library's own reads it */
-    int argument = (int)last;
-    int flags = number == SYS_mmap ? va_arg(list, int) : 0;
-    va_end(list);
-    switch (number) {
-    case SYS_madvise:
-        return give_back(address, size, argument);
-    case SYS_mmap:
-#if defined(__s390x__) /* the arguments are in memory */
-        return (long)mmap(((void **)address)[0], ((size_t *)address)[1], (int)((long *)address)[2],
-                          (int)((long *)address)[3], -1, 0);
-#endif
-        return (long)mmap(address, size, argument, flags, -1, 0);
-    case SYS_mprotect:
-        return mprotect(address, size, argument);
-    case SYS_mincore:
-        return mincore(address, size, (unsigned char *)last);
-    case SYS_munmap:
-        return munmap(address, size);
-    case SYS_clock_gettime: /* where the kernel gives no faster way */
-        return clock_gettime((clockid_t)(uintptr_t)address, (struct timespec *)size);
-    case SYS_prctl: /* names for mappings, which not every kernel has */
-        errno = EINVAL;
-        return -1;
-    default:
-        check_failed(__FILE__, __LINE__, "a known system call", "number %ld", number);
+    for (int i = 0; i < 6; i++) {
+        words[i] = va_arg(list, long);
     }
+    va_end(list);
+    return number == SYS_madvise
+               ? give_back((void *)words[0], (size_t)words[1], (int)words[2])
+               : syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
 /* The blocks of one slab, in order: all others but the chosen ones are given back. */
