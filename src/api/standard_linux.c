@@ -3,7 +3,7 @@
  * A filter may kill whoever makes another system call than those it was written for, which are
  * those of the program on glibc's malloc. Whoever sets one without privileges says so first, by
  * PR_SET_NO_NEW_PRIVS. What shares our memory only until it becomes another program (vfork) has
- * another process number and confines nobody here. */
+ * another process number and confines nobody here, if the kernel tells the two apart. */
 #include <sys/prctl.h>
 
 #include "objects/maintenance.h"
@@ -19,7 +19,6 @@ int linux_prctl(int option, unsigned long second, unsigned long third, unsigned 
                 unsigned long fifth) {
     bool confines = option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP;
     if (confines && !is_confined() && process_owns_memory()) {
-        process_note_home();
         maintenance_confine();
     }
     return (int)kernel_call(SYS_prctl, option, second, third, fourth, fifth);

@@ -122,7 +122,10 @@ bool process_owns_memory(void) {
     enum { KCMP_VM = 1 };
     long answer =
         process_is_home() ? 1 : kernel_call(SYS_kcmp, process_number(), home, KCMP_VM, 0, 0);
-    return answer > 0 || (answer < 0 && errno == ESRCH); /* home has no number here */
+    if (answer > 0 || (answer < 0 && errno == ESRCH)) { /* home has no number here */
+        process_note_home();
+    }
+    return answer != 0;
 }
 
 /* exit() within exit() goes on behind the handler that called it, with the new status, in glibc;

@@ -41,8 +41,9 @@ void process_note_home(void);
 bool process_has_home(void);
 /* Not so in a child that shares our memory (vfork), nor in one that only the kernel knows of. */
 bool process_is_home(void);
-/* Whether its memory is its own: at home, and in a child that only the kernel knows of, but not in
- * vfork's. May set errno. */
+/* Whether it is home, or a child that only the kernel knows of, which is home from then on, but not
+ * vfork's. Who may not ask the kernel is taken for an owner, as that is safe, but home stays where
+ * it was: a filter may allow no call by which either could learn its number. May set errno. */
 bool process_owns_memory(void);
 /* In a destructor of the library: the process, which is ending, ends with this status instead. */
 void process_exit_again(int status);

@@ -52,6 +52,15 @@ def test_t20_a_child_by_clone(preload, fixtures, call_numbers, each_library):
     assert result.stdout == DONE
 
 
+def test_t20_a_child_by_clone_that_may_not_ask(preload, fixtures, call_numbers, each_library):
+    """A change of user, a name space or an outer filter keeps it from comparing its memory with its
+    parent's."""
+    jail = [fixtures("jail.c"), "enosys", *call_numbers("kcmp"), "--"]
+    calls = call_numbers(*MALLOC_CALLS)
+    result = preload(each_library, *jail, fixtures("confined.c"), "few_cloned", "prctl", *calls)
+    assert result.stdout == DONE
+
+
 def test_t20_checked_library(preload, fixtures, call_numbers, each_library):
     calls = call_numbers(*MALLOC_CALLS, *THREAD_CALLS)
     result = preload(each_library, fixtures("confined.c"), "few_threads", "prctl", *calls)
@@ -103,6 +112,14 @@ def test_t20_vfork_child_confines_itself_only(preload, fixtures, library):
     """What shares our memory until it becomes another program leaves us as we were."""
     result = preload(library, fixtures("vfork_confined.c"))
     assert result.stdout == b"maintained\n"
+
+
+def test_t20_vfork_child_that_may_not_ask(preload, fixtures, call_numbers, library):
+    """It confines us, but nobody takes its number for ours."""
+    jail = [fixtures("jail.c"), "enosys", *call_numbers("kcmp"), "--"]
+    result = preload(library, *jail, fixtures("vfork_confined.c"), "number")
+    number = re.fullmatch(rb"alone\nnumber (\d+)\n", result.stdout).group(1)
+    assert b" in process %s (vfork_confined)" % number in result.stderr
 
 
 def test_t20_man(preload, harness, need, library):
