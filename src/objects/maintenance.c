@@ -175,7 +175,7 @@ static PRIM_COLD bool is_refused(size_t threshold) {
     return true;
 }
 
-void maintenance_start(const void *caller, bool is_large) {
+static void consider_start(const void *caller, bool is_large) {
     size_t threshold = load_relaxed(&maintenance_threshold);
     if (threshold == CANNOT_START || is_refused(threshold) || !is_wanted() ||
         !is_safe_caller(caller, is_large) || thread_cache_has_ended()) {
@@ -202,6 +202,13 @@ void maintenance_start(const void *caller, bool is_large) {
         store_relaxed(&number, 0);
         store_relaxed(&maintenance_threshold,
                       returnable_bytes() + load_relaxed(&maintenance_least));
+    }
+}
+
+void maintenance_start(const void *caller, bool is_large) {
+    if (confined_may_ask()) { /* for a thread, for the time that the process has used */
+        consider_start(caller, is_large);
+        confined_asked();
     }
 }
 
@@ -237,11 +244,15 @@ bool maintenance_end(void) {
 void maintenance_confine(void) {
     if (!is_confined()) {
         confined_begin();
+        for (unsigned i = 0; i < END_MS && confined_is_asking(); i++) {
+            thread_sleep(&must_leave, load_relaxed(&must_leave), 1);
+        }
         maintenance_end();
     }
 }
 
 void maintenance_fork_child(void) {
+    confined_fork_child();
     store_relaxed(&number, 0);
     store_relaxed(&maintenance_least, MAINTENANCE_ALONE);
     if (process_has_home()) {

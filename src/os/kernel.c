@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "os/confined.h"
 
 /* kernel_call under its other name, by which it takes all six words: of those that a caller leaves
  * out it finds anything, and so does the kernel, which does not look at them. */
@@ -46,7 +47,20 @@ static __attribute__((used)) PRIM_NOINLINE long kernel_call_words(long number, l
 #endif
 }
 
+static __attribute__((used)) PRIM_NOINLINE long kernel_ask_words(long number, long first,
+                                                                 long second, long third,
+                                                                 long fourth, long fifth,
+                                                                 long sixth) {
+    if (!confined_may_ask()) {
+        return -1;
+    }
+    long result = kernel_call(number, first, second, third, fourth, fifth, sixth);
+    confined_asked();
+    return result;
+}
+
 #ifndef __clang__ /* which knows no such warning */
 #pragma GCC diagnostic ignored "-Wattribute-alias"
 #endif
 long kernel_call(long number, ...) __attribute__((alias("kernel_call_words")));
+long kernel_ask(long number, ...) __attribute__((alias("kernel_ask_words")));

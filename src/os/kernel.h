@@ -12,4 +12,7 @@
 /* As libc's syscall: up to six words; -1 and errno when the kernel refuses. */
 long kernel_call(long number, ...);
 
+/* The same for what nobody asked for: not called in a process that is confined (confined.h). */
+long kernel_ask(long number, ...);
+
 #endif

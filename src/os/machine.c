@@ -31,7 +31,7 @@ unsigned machine_processor_count(void) {
     if (count == 0) {
         unsigned long mask[16384 / 8 / sizeof(unsigned long)]; /* 16,384 processors */
         int saved_errno = errno;
-        long bytes = kernel_call(SYS_sched_getaffinity, process_number(), sizeof mask, mask);
+        long bytes = kernel_ask(SYS_sched_getaffinity, process_number(), sizeof mask, mask);
         errno = saved_errno;
         for (long word = 0; word < bytes / (long)sizeof mask[0]; word++) {
             count += bits_count(mask[word]);
@@ -49,8 +49,7 @@ uint64_t machine_random(void) {
     static _Atomic uint64_t calls; /* (atomic: counter) */
     uint64_t random = 0;
     int saved_errno = errno;
-    if (is_confined() ||
-        kernel_call(SYS_getrandom, &random, sizeof random, NO_WAIT) != sizeof random) {
+    if (kernel_ask(SYS_getrandom, &random, sizeof random, NO_WAIT) != sizeof random) {
         random = ((uintptr_t)&random ^ machine_clock_ms() << 32) * 0x9e3779b97f4a7c15u;
     }
     errno = saved_errno;
@@ -71,7 +70,7 @@ static void *kernel_function(_Atomic(void *) *known, const char *name, void *mis
 typedef int getcpu_function(unsigned *processor, unsigned *node, void *unused);
 
 static int getcpu_by_call(unsigned *processor, unsigned *node, void *unused) {
-    return is_confined() ? -1 : (int)kernel_call(SYS_getcpu, processor, node, unused);
+    return (int)kernel_ask(SYS_getcpu, processor, node, unused);
 }
 
 static unsigned processor_from_kernel(void) {
@@ -113,7 +112,7 @@ unsigned machine_processor(void) {
 typedef int clock_function(clockid_t clock, struct timespec *now);
 
 static int clock_by_call(clockid_t clock, struct timespec *now) {
-    return is_confined() ? -1 : (int)kernel_call(SYS_clock_gettime, clock, now);
+    return (int)kernel_ask(SYS_clock_gettime, clock, now);
 }
 
 /* The coarse clocks never need a system call, the others may. Without the kernel's function a

@@ -55,7 +55,7 @@ size_t memory_page_size(void) {
 bool memory_is_limited(size_t size) {
     struct rlimit limit;
     int saved_errno = errno;
-    bool known = !is_confined() && kernel_call(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) == 0;
+    bool known = kernel_ask(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) == 0;
     errno = saved_errno;
     return known && limit.rlim_cur < size;
 }
@@ -171,9 +171,9 @@ size_t memory_samples(void *address, size_t size, size_t step) {
     unsigned page_shift = bits_lowest(page_size); /* a division for each page takes longer */
     size_t resident = 0;
     int saved_errno = errno;
-    for (size_t done = is_confined() ? size : 0; done < size; done += stride) {
+    for (size_t done = 0; done < size; done += stride) {
         size_t part = size - done < most ? size - done : most;
-        if (kernel_call(SYS_mincore, (char *)address + done, part, pages) == 0) {
+        if (kernel_ask(SYS_mincore, (char *)address + done, part, pages) == 0) {
             for (size_t i = 0; i < part; i += step) {
                 resident += pages[i >> page_shift] & 1;
             }
@@ -203,7 +203,7 @@ bool memory_is_one_mapping(void *start, size_t size) {
     size_t rest = ((size_t)1 << PRIM_ADDRESS_BITS) - (uintptr_t)start;
     unsigned char page;
     int saved_errno = errno;
-    bool is_mapped = is_confined() || kernel_call(SYS_mincore, start, 1, &page) == 0;
+    bool is_mapped = kernel_ask(SYS_mincore, start, 1, &page) == 0 || is_confined();
     bool is_one = is_mapped && (kernel_call(SYS_mremap, start, size, rest, 0) != -1 ||
                                 errno == ENOMEM || errno == EAGAIN); /* of locked pages */
     errno = saved_errno;
@@ -235,9 +235,9 @@ bool memory_dump(void *address, size_t size, bool wanted) {
 
 void memory_name(void *address, size_t size, const char *name) {
     static _Atomic bool is_refused; /* (atomic: hint) the kernel has no names */
-    if (!load_relaxed(&is_refused) && !is_confined()) {
+    if (!load_relaxed(&is_refused)) {
         int saved_errno = errno;
-        if (kernel_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, address, size, name) != 0) {
+        if (kernel_ask(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, address, size, name) != 0) {
             store_relaxed(&is_refused, true);
         }
         errno = saved_errno;

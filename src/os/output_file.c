@@ -119,13 +119,17 @@ bool output_file_close(struct output_file *file) {
 bool output_file_append(const char *path, const char *text, size_t length) {
     enum { FLAGS = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK };
     int saved_errno = errno;
-    int file = is_confined() ? -1 : (int)kernel_call(SYS_openat, AT_FDCWD, path, FLAGS, 0644);
+    bool may_ask = confined_may_ask();
+    int file = may_ask ? (int)kernel_call(SYS_openat, AT_FDCWD, path, FLAGS, 0644) : -1;
     bool is_written =
         file >= 0 &&
         may_grow_to((uint64_t)kernel_call(SYS_lseek, file, (off_t)0, SEEK_END) + length) &&
         kernel_call(SYS_write, file, text, length) == (long)length;
     if (file >= 0) {
         kernel_call(SYS_close, file);
+    }
+    if (may_ask) {
+        confined_asked();
     }
     errno = saved_errno;
     return is_written;

@@ -15,17 +15,29 @@ bool text_file_open(struct text_file *file, const char *path) {
     errno = saved_errno;
     file->next = 0;
     file->length = 0;
+    file->is_unasked = false;
     return file->descriptor >= 0;
 }
 
 bool text_file_open_unasked(struct text_file *file, const char *path) {
-    return !is_confined() && text_file_open(file, path);
+    if (!confined_may_ask()) {
+        return false;
+    }
+    bool is_open = text_file_open(file, path);
+    file->is_unasked = is_open;
+    if (!is_open) {
+        confined_asked();
+    }
+    return is_open;
 }
 
 void text_file_close(struct text_file *file) {
     int saved_errno = errno;
     kernel_call(SYS_close, file->descriptor);
     errno = saved_errno;
+    if (file->is_unasked) {
+        confined_asked();
+    }
 }
 
 static void fill(struct text_file *file) {

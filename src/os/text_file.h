@@ -13,6 +13,7 @@ struct text_file {
     int descriptor;
     unsigned next;   /* first byte of the buffer not yet handed out; next <= length */
     unsigned length; /* bytes in the buffer */
+    bool is_unasked; /* who confines the process waits until it is closed */
     char buffer[512];
 };
 

@@ -77,7 +77,7 @@ struct usage usage_now(void) {
     struct usage usage = {0};
     struct rusage kernel = {0};
     int saved_errno = errno;
-    if (is_confined()) {
+    if (!confined_may_ask()) {
         return usage;
     }
     kernel_call(SYS_getrusage, RUSAGE_SELF, &kernel);
@@ -88,5 +88,6 @@ struct usage usage_now(void) {
     usage.minor_faults = (uint64_t)kernel.ru_minflt;
     usage.major_faults = (uint64_t)kernel.ru_majflt;
     read_memory(&usage);
+    confined_asked();
     return usage;
 }

@@ -2,7 +2,6 @@
  * back by kernel_call, which this program defines: so a test acts in just that moment. */
 #include <stdarg.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "objects/slab_set.h"
