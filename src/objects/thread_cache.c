@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "objects/bin.h"
 #include "objects/hardened.h"
+#include "objects/heap.h"
 #include "objects/maintenance.h"
 #include "objects/reserve.h"
 #include "objects/size_table.h"
@@ -323,6 +324,7 @@ static struct thread_cache *new_cache(void) {
 }
 
 static PRIM_COLD struct thread_cache *make_cache(void) {
+    heap_ensure(); /* a call that allocates nothing may be the process's first */
     thread_cache_nest();
     lock_acquire(&caches.lock, LOCK_CACHES);
     struct thread_cache *cache = caches.unused;

@@ -242,3 +242,9 @@ def test_keys_of_another_namespace(harness, fixtures):
     plugin = fixtures("two_namespaces.c", "-shared", "-DLIBRARY", output="libkeys.so")
     program = fixtures("two_namespaces.c")
     assert harness.run_preloaded([program, str(plugin)]).stdout == b"ended\n"
+
+
+@pytest.mark.parametrize("call", ["trim", "free"])
+def test_the_first_call_allocates_nothing(harness, fixtures, each_library, call):
+    program = fixtures("first_call.c")
+    harness.run([program, call], environment=harness.environment(LD_PRELOAD=str(each_library)))
