@@ -183,8 +183,13 @@ PRIM_COLD bool suspend_others(struct suspension *suspension) {
     bool may_start = REGISTERS_ARE_KNOWN && may_start_helper(suspension);
     suspension->threads = may_start ? memory_map(ROOM) : NULL;
     if (suspension->threads) {
+        /* Or handlers of the program's would run in it as well. */
+        uint64_t all = ~(uint64_t)0;
+        uint64_t before = 0;
+        kernel_call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof before);
         suspension->helper = clone(help, (char *)suspension->threads + ROOM,
                                    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, suspension);
+        kernel_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
     }
     if (suspension->helper <= 0) {
         release(suspension);

@@ -14,6 +14,7 @@ import pprof
 from harness import require
 
 SOURCES = pathlib.Path(__file__).resolve().parents[1] / "leaks"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LEAKED = 23
 MEMCHECK_KINDS = re.compile(r"(definitely|indirectly|possibly) lost: ([\d,]+) bytes in ([\d,]+) b")
 # (bytes, blocks) that memcheck calls lost, and possibly lost, where it does not say what we say:
@@ -427,3 +428,10 @@ def test_real_programs_end_as_always(harness):
         result = harness.run_preloaded(command, changes={"PRIMALLOC_LEAK_CHECK": "normal",
                                                          "PRIMALLOC_LEAK_EXIT": "0"})
         assert result.stdout
+
+
+def test_handlers_run_in_no_other_process(harness, fixtures):
+    """Who stops the threads shares all memory, and would have been taken for the program."""
+    result = harness.run_preloaded([fixtures("signalled_leak_check.c", f"-I{ROOT / 'include'}")],
+                                   changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+    assert result.stdout == b"some 0\n"
