@@ -377,7 +377,8 @@ int prim_stats_write(enum prim_stats_form form, prim_output *output, void *conte
  * which everything may be left out; what is before the first comma is the path: with an empty one, as
  * in "" and ",rate=64K", only prim_profile_dump writes files. Starting again forgets what was known.
  * Returns 0.
- * Errors: -1 with EINVAL (a setting that is none) or ENOMEM. */
+ * Errors: -1 with EINVAL (a setting that is none), ENOMEM, or EAGAIN in a signal handler that
+ * interrupted us. */
 int prim_profile_start(const char *settings);
 
 /* Takes no more samples. What is known can still be written: of samples what is in use then, of an

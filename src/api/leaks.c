@@ -17,7 +17,7 @@ PRIM_EXPORT long prim_leak_check(void) {
 }
 
 PRIM_EXPORT void prim_leak_ignore(const void *block) {
-    if (options.leak_check) {
+    if (options.leak_check && !thread_cache_is_inside()) {
         profile_ignore(block);
     }
 }

@@ -49,6 +49,10 @@ PRIM_EXPORT int prim_profile_start(const char *settings) {
     struct profile_settings wanted;
     const char *wrong;
     heap_ensure();
+    if (thread_cache_is_inside()) {
+        errno = EAGAIN;
+        return -1;
+    }
     if (!profile_settings_read(&wanted, settings ? settings : "", &wrong)) {
         errno = EINVAL;
         return -1;

@@ -1,6 +1,7 @@
 /* watched.c - see watched.h: the observers that the options ask for begin and end here. */
 #include "api/watched.h"
 
+#include "objects/thread_cache.h"
 #include "objects/watcher.h"
 #include "os/lock.h"
 #include "os/output_file.h"
@@ -25,15 +26,15 @@ void watched_start(void) {
 
 void watched_fork_prepare(bool with_locks) {
     if (with_locks) {
-        lock_acquire_unranked(&profile_lock);
         lock_acquire_unranked(&checks_lock);
+        lock_acquire_unranked(&profile_lock);
     }
 }
 
 void watched_fork_parent(bool with_locks) {
     if (with_locks) {
-        lock_release_unranked(&checks_lock);
         lock_release_unranked(&profile_lock);
+        lock_release_unranked(&checks_lock);
     }
 }
 
@@ -48,7 +49,7 @@ void watched_fork_child(bool with_locks) {
 }
 
 const void *watched_place(const void *block) {
-    return options.check ? check_place(block) : block;
+    return options.check && !thread_cache_is_inside() ? check_place(block) : block;
 }
 
 void *watched_show(void *block, size_t size, size_t *shown_size) {

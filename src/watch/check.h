@@ -49,7 +49,8 @@ void check_prepare(void);
  * report and the program's end. */
 bool check_begin_late(check_handler *handler);
 
-/* Looks at all blocks; returns how many faults there were. */
+/* Looks at all blocks; returns how many faults there were. None in a signal handler that
+ * interrupted us, where check_one knows nothing either. */
 unsigned check_all(const char *occasion);
 
 /* Looks at one block. */
