@@ -362,10 +362,7 @@ static PRIM_COLD struct thread_cache *make_cache(void) {
 }
 
 struct thread_cache *thread_cache_own(void) {
-    if (PRIM_LIKELY(has_cache())) {
-        return own_cache;
-    }
-    return thread_cache_has_ended() ? NULL : make_cache();
+    return PRIM_LIKELY(has_cache()) ? own_cache : thread_cache_has_ended() ? NULL : make_cache();
 }
 
 PRIM_COLD bool thread_cache_exchange_mark(unsigned mark, bool value) {

@@ -35,8 +35,8 @@ struct span *extent_set_largest(const struct extent_set *set);
  * at this address; NULL if there is none. A walk from the largest down that lets the set change. */
 struct span *extent_set_before(const struct extent_set *set, size_t slice_count, uintptr_t address);
 
-/* A span with slice_count slices at a multiple of alignment; or NULL, also where many that are large
- * enough lie elsewhere. Of those of just that size a look for each multiple that one is behind, from
+/* A span with slice_count slices at a multiple of alignment; or NULL, also where many that are as
+ * large lie elsewhere. Of those of just that size a look for each multiple that one is behind, from
  * the highest down; else at the first of each greater size. */
 struct span *extent_set_aligned(const struct extent_set *set, size_t slice_count,
                                 uintptr_t alignment);

@@ -53,7 +53,7 @@ static struct span *before(size_t slice_count, uintptr_t address) {
     return found;
 }
 
-/* The last of just that size, else the first of a greater one that has room behind its beginning. */
+/* The last of just that size, else the first of a greater one with room behind its beginning. */
 static struct span *aligned(size_t slice_count, uintptr_t alignment) {
     struct span *found = NULL;
     for (size_t i = 0; i < SPANS; i++) {
