@@ -14,7 +14,7 @@ set(near api/life api/standard_c api/standard_hooks api/start_main api/watched
     objects/maintenance
     objects/reallocate objects/sampler objects/size_class objects/slab_purge objects/slab_transfer objects/slow_door
     objects/thread_sampler objects/threshold
-    os/alone os/kernel os/loader os/lock os/machine os/memory os/process os/text_file os/vdso
+    os/alone os/confined os/kernel os/loader os/lock os/machine os/memory os/process os/text_file os/vdso
     pages/address_map pages/extent_set pages/extent_tree pages/growth pages/huge pages/lane pages/limits
     pages/mapping pages/metadata pages/quick pages/span
     settings/glibc_knobs settings/options)
