@@ -200,7 +200,7 @@ static bool remap(void *from, void *to, size_t size, int flags) {
  * of room, unless the range leaves its mapping, which the kernel looks at first. A filter says
  * anything else. valgrind dies of the question about a place without a mapping. */
 bool memory_is_one_mapping(void *start, size_t size) {
-    size_t rest = ((size_t)2 << bits_highest(getauxval(AT_RANDOM))) - (uintptr_t)start;
+    size_t rest = ((size_t)1 << PRIM_ADDRESS_BITS) - (uintptr_t)start;
     unsigned char page;
     int saved_errno = errno;
     bool is_mapped = kernel_ask(SYS_mincore, start, 1, &page) == 0 || is_confined();
