@@ -1,7 +1,6 @@
 /* A thread confines the process while another asks the kernel for what a filter may forbid. The
  * library asks by kernel_call, which this program defines: so a test acts in just that moment. */
 #include <pthread.h>
-#include <stdarg.h>
 #include <unistd.h>
 
 #include "objects/maintenance.h"
@@ -11,6 +10,7 @@
 #include "os/output_file.h"
 #include "os/text_file.h"
 #include "os/usage.h"
+#include "unit/kernel_words.h"
 #include "unit/unit.h"
 
 enum { NONE = -1, PAUSE_US = 30000 };
@@ -36,13 +36,8 @@ static void have_another_confine(void) {
 }
 
 long kernel_call(long number, ...) {
-    va_list list;
     long words[6];
-    va_start(list, number);
-    for (int i = 0; i < 6; i++) {
-        words[i] = va_arg(list, long);
-    }
-    va_end(list);
+    TAKE_KERNEL_WORDS(words, number);
     if (number == at_call) {
         at_call = NONE;
         have_another_confine();

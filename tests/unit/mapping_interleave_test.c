@@ -1,7 +1,6 @@
 /* What other threads may do while one asks the system about mappings, or moves them. The library
  * does both by kernel_call, which this program defines: so a test acts in just that moment. */
 #include <pthread.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "pages/purge.h"
 #include "pages/recycle.h"
 #include "settings/options.h"
+#include "unit/kernel_words.h"
 #include "unit/unit.h"
 
 static void (*behind_look)(
@@ -32,13 +32,8 @@ static bool is_guard(long number, long advice) {
 }
 
 long kernel_call(long number, ...) {
-    va_list list;
     long words[6];
-    va_start(list, number);
-    for (int i = 0; i < 6; i++) {
-        words[i] = va_arg(list, long);
-    }
-    va_end(list);
+    TAKE_KERNEL_WORDS(words, number);
     if (is_guard(number, words[2])) {
         errno = EINVAL;
         return -1;

@@ -1,6 +1,5 @@
 /* What may happen to a slab while its pages are on their way to the system. The library gives pages
  * back by kernel_call, which this program defines: so a test acts in just that moment. */
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include "os/kernel.h"
 #include "os/memory.h"
 #include "unit/slab_holder.h"
+#include "unit/kernel_words.h"
 
 static struct holder holder;
 static struct holder other;
@@ -28,13 +28,8 @@ static long give_back(void *address, size_t size, int advice) {
 }
 
 long kernel_call(long number, ...) {
-    va_list list;
     long words[6];
-    va_start(list, number);
-    for (int i = 0; i < 6; i++) {
-        words[i] = va_arg(list, long);
-    }
-    va_end(list);
+    TAKE_KERNEL_WORDS(words, number);
     return number == SYS_madvise
                ? give_back((void *)words[0], (size_t)words[1], (int)words[2])
                : syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);

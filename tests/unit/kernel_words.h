@@ -1,0 +1,18 @@
+/* For a unit test's own kernel_call, which stands between the library and the kernel. */
+#ifndef PRIM_TESTS_UNIT_KERNEL_WORDS_H
+#define PRIM_TESTS_UNIT_KERNEL_WORDS_H
+
+#include <stdarg.h>
+
+/* Takes the six words that it was called with. */
+#define TAKE_KERNEL_WORDS(words, number)     \
+    do {                                     \
+        va_list list;                        \
+        va_start(list, number);              \
+        for (int i = 0; i < 6; i++) {        \
+            (words)[i] = va_arg(list, long); \
+        }                                    \
+        va_end(list);                        \
+    } while (0)
+
+#endif
