@@ -132,10 +132,12 @@ static struct span *allocate_span(size_t slices, size_t alignment, unsigned obje
 /* Sees to pages for a part of a span that has none: those of free spans, then huge ones. Who asks
  * for zeros may well never touch them: nothing is moved there. */
 static void provide_pages(struct span *span, size_t first_slice, bool is_zero_wanted) {
+    struct span_part part = {span->address + first_slice * SLICE_SIZE,
+                             span->slice_count - first_slice};
     if (!is_zero_wanted) {
-        first_slice += recycle_into(span, first_slice);
+        part.start += recycle_into(span, part) * SLICE_SIZE;
     }
-    huge_consider_large(span->address + first_slice * SLICE_SIZE, span_end(span));
+    huge_consider_large(part.start, span_end(span));
 }
 
 /* Whether most of the first size bytes of a span that was DIRTY have pages. To take others in their

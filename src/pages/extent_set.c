@@ -39,28 +39,17 @@ struct span *extent_set_best_fit(const struct extent_set *set, size_t slice_coun
     return extent_tree_best_fit(set->greater, slice_count);
 }
 
-struct span *extent_set_largest(const struct extent_set *set) {
-    if (set->greater) {
-        return extent_tree_largest(set->greater);
-    }
-    return set->occupied ? extent_tree_largest(set->exact[bits_highest(set->occupied)]) : NULL;
-}
-
 struct span *extent_set_before(const struct extent_set *set, size_t slice_count,
                                uintptr_t address) {
-    struct span *span;
-    if (slice_count > EXACT_MAX) {
-        span = extent_tree_before(set->greater, slice_count, address);
-        slice_count = EXACT_MAX + 1;
-    } else {
-        span = extent_tree_before(set->exact[slice_count], slice_count, address);
-    }
+    bool is_exact = slice_count <= EXACT_MAX;
+    struct span *tree = is_exact ? set->exact[slice_count] : set->greater;
+    struct span *span = extent_tree_before(tree, slice_count, address);
     if (span) {
         return span;
     }
-    uint64_t smaller = slice_count > EXACT_MAX ? set->occupied
-                                               : set->occupied & (((uint64_t)1 << slice_count) - 1);
-    return smaller ? extent_tree_largest(set->exact[bits_highest(smaller)]) : NULL;
+    uint64_t smaller =
+        is_exact ? set->occupied & (((uint64_t)1 << slice_count) - 1) : set->occupied;
+    return smaller ? extent_tree_before(set->exact[bits_highest(smaller)], slice_count, 0) : NULL;
 }
 
 PRIM_COLD struct span *extent_set_aligned(const struct extent_set *set, size_t slice_count,

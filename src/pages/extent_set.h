@@ -28,12 +28,14 @@ void extent_set_remove(struct extent_set *set, struct span *span);
 /* The smallest span of at least slice_count slices, at the lowest address among equals; or NULL. */
 struct span *extent_set_best_fit(const struct extent_set *set, size_t slice_count);
 
-/* The largest span, at the highest address among equals; NULL in an empty set. */
-struct span *extent_set_largest(const struct extent_set *set);
-
 /* The largest span, at the highest address among equals, of those that come before one of this size
  * at this address; NULL if there is none. A walk from the largest down that lets the set change. */
 struct span *extent_set_before(const struct extent_set *set, size_t slice_count, uintptr_t address);
+
+/* The largest span, at the highest address among equals; NULL in an empty set. */
+PRIM_INLINE struct span *extent_set_largest(const struct extent_set *set) {
+    return extent_set_before(set, SIZE_MAX, 0);
+}
 
 /* A span with slice_count slices at a multiple of alignment; or NULL, also where many that are as
  * large lie elsewhere. Of those of just that size a look for each multiple that one is behind, from

@@ -75,13 +75,6 @@ struct span *extent_tree_best_fit(struct span *root, size_t slice_count) {
     return best;
 }
 
-struct span *extent_tree_largest(struct span *root) {
-    while (root && root->right) {
-        root = root->right;
-    }
-    return root;
-}
-
 struct span *extent_tree_before(struct span *root, size_t slice_count, uintptr_t address) {
     struct span *last = NULL;
     while (root) {

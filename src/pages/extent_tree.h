@@ -13,9 +13,6 @@ void extent_tree_remove(struct span **root, struct span *span);
 /* The smallest span of at least slice_count slices, at the lowest address among equals; or NULL. */
 struct span *extent_tree_best_fit(struct span *root, size_t slice_count);
 
-/* The largest span, at the highest address among equals; NULL in an empty tree. */
-struct span *extent_tree_largest(struct span *root);
-
 /* The last span before where one of this size at this address would stand; or NULL. */
 struct span *extent_tree_before(struct span *root, size_t slice_count, uintptr_t address);
 

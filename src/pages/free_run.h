@@ -9,8 +9,8 @@
 
 #include "pages/span.h"
 
-/* A DIRTY span of at least slice_count slices that was such neighbours, or NULL. is_refused: as in
- * page_heap_may_touch. */
-struct span *free_run_take(size_t slice_count, bool is_refused);
+/* A BUSY span of slice_count slices that was such neighbours, at most three quarters of it CLEAN,
+ * and the largest part that was CLEAN; or NULL. is_refused: as in page_heap_may_touch. */
+struct span *free_run_take(size_t slice_count, bool is_refused, struct span_part *fresh);
 
 #endif

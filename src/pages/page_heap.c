@@ -236,10 +236,10 @@ struct request {
     size_t room; /* of these, that a DIRTY span may lack */
     size_t alignment;
     unsigned object_class;
-    bool is_refused;      /* a limit stood in the way */
-    uintptr_t clean_end;  /* of the extent, CLEAN at least in part, it was cut from, or 0 */
-    uintptr_t joined_end; /* of one that is DIRTY now, or 0 */
-    unsigned lane;        /* for clean slices */
+    bool is_refused;        /* a limit stood in the way */
+    uintptr_t clean_end;    /* of the extent, CLEAN at least in part, it was cut from, or 0 */
+    unsigned lane;          /* for clean slices */
+    struct span_part fresh; /* of neighbours taken as one, what has no pages yet */
 };
 
 /* One with an aligned place, which may be less than would have it wherever it begins. */
@@ -304,8 +304,11 @@ static struct span *take_free(struct request *request) {
         span = request->room ? dirty_without_room(request) : aligned_fit(&page_heap.dirty, request);
     }
     if (!span && alignment == SLICE_SIZE && searched >= RUN_MIN && searched <= RUN_MAX) {
-        span = free_run_take(request->slice_count, request->is_refused);
-        request->clean_end = request->joined_end = span ? span_end(span) : 0;
+        span = free_run_take(request->slice_count, request->is_refused, &request->fresh);
+        if (span) {
+            request->clean_end = span_end(span);
+            return span;
+        }
     }
     bool is_clean = !span && page_heap_may_touch(request->slice_count, &request->is_refused);
     if (is_clean) {
@@ -349,8 +352,10 @@ static struct span *allocate(struct request *request) {
  * clean and have joined their neighbours. */
 struct span *page_heap_allocate_for(size_t slice_count, size_t room, size_t alignment,
                                     unsigned object_class) {
-    struct request request = {
-        slice_count + room, room, bits_max(alignment, SLICE_SIZE), object_class, false, 0, 0, 0};
+    struct request request = {.slice_count = slice_count + room,
+                              .room = room,
+                              .alignment = bits_max(alignment, SLICE_SIZE),
+                              .object_class = object_class};
     struct span *span = allocate(&request);
     if (PRIM_UNLIKELY(!span)) {
         recycle_wait();
@@ -359,7 +364,8 @@ struct span *page_heap_allocate_for(size_t slice_count, size_t room, size_t alig
         span = allocate(&request);
     }
     if (span && request.clean_end) {
-        mapping_show(span->address, bits_max(span_end(span), request.joined_end));
+        mapping_show(span->address, span_end(span));
+        recycle_into(span, request.fresh);
         if (slice_count < HUGE_SIZE / SLICE_SIZE) {
             huge_consider_small(span, request.clean_end, request.lane);
         }

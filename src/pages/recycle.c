@@ -11,7 +11,7 @@
 #include "settings/options.h"
 
 enum {
-    RECEIVED_MIN = 64,     /* slices of a span worth the system calls: 1 MiB */
+    RECEIVED_MIN = 32,     /* slices of a span worth the system calls: 1 MiB */
     DONOR_MIN = 8,         /* slices of a span whose pages are worth moving: 128 KiB */
     RECEIVED_MAX = 4096,   /* slices that give way to one span: 64 MiB; who takes more may not
                               touch it */
@@ -21,10 +21,12 @@ enum {
 
 static struct lock recycle_lock; /* (lock: RECYCLE) held while donors are BUSY */
 
-/* The largest dirty span, or so many slices of it, made BUSY; or NULL. */
+/* Of the smallest dirty span that has so many slices, as their pages are likely to be in one piece,
+ * or else of the largest, as many as it has; BUSY. NULL if it has few. */
 static struct span *take_donor(size_t slice_count) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    struct span *span = extent_set_largest(&page_heap.dirty);
+    struct span *span = extent_set_best_fit(&page_heap.dirty, slice_count);
+    span = span ? span : extent_set_largest(&page_heap.dirty);
     if (span && span->slice_count < DONOR_MIN) {
         span = NULL;
     }
@@ -58,9 +60,9 @@ static size_t move(const struct span *donor, uintptr_t to) {
     return is_worth_it ? mapping_move(donor->address, to, size) : 0;
 }
 
-size_t recycle_into(struct span *span, size_t first_slice) {
+size_t recycle_into(struct span *span, struct span_part part) {
     size_t total = 0; /* bytes moved */
-    size_t left = bits_min(span->slice_count - first_slice, RECEIVED_MAX);
+    size_t left = bits_min(part.slices, RECEIVED_MAX);
     if (left < RECEIVED_MIN || !options.moves || memory_page_size() > SLICE_SIZE) {
         return 0; /* part of a page may be somebody's */
     }
@@ -70,7 +72,7 @@ size_t recycle_into(struct span *span, size_t first_slice) {
         if (!donor) {
             break;
         }
-        size_t moved = move(donor, span->address + first_slice * SLICE_SIZE + total);
+        size_t moved = move(donor, part.start + total);
         bool is_gone = moved == span_size(donor) || drop(donor);
         left = is_gone ? left - donor->slice_count : 0; /* else it would be found again */
         total += moved;

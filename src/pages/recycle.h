@@ -11,10 +11,10 @@
 
 #include "pages/span.h"
 
-/* Moves pages of dirty spans into a span of the caller's that has none from first_slice on, or
- * gives them back, as far as there are any. Returns how many slices have pages now; if any, the
- * span is no longer zero. */
-size_t recycle_into(struct span *span, size_t first_slice);
+/* Moves pages of dirty spans into a part of the caller's span that has none, or gives them back, as
+ * far as there are any. Returns how many slices have pages now, from the start on; if any, the span
+ * is no longer zero. */
+size_t recycle_into(struct span *span, struct span_part part);
 
 /* Until what is moved, or given back for it, is free again: it counts as in use meanwhile. */
 void recycle_wait(void);

@@ -77,6 +77,12 @@ struct span {
     bool leaves_at_free; /* (const while in use) LARGE: its pages go back when it is freed */
 };
 
+/* Slices that follow each other in a span. */
+struct span_part {
+    uintptr_t start;
+    size_t slices;
+};
+
 _Static_assert(sizeof(struct span) <= PRIM_CACHE_LINE, "a descriptor fills one cache line");
 
 union span_slot { /* the descriptor's place: one cache line */

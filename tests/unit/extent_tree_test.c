@@ -71,8 +71,13 @@ static void check_searches(struct random *random) {
         expected = sorted[i]->slice_count >= wanted ? sorted[i] : NULL;
     }
     CHECK(extent_tree_best_fit(root, wanted) == expected, "best fit for %zu slices", wanted);
-    expected = sorted_count ? sorted[sorted_count - 1] : NULL;
-    CHECK(extent_tree_largest(root) == expected, "largest of %zu", sorted_count);
+    struct span place = {.slice_count = (uint32_t)wanted,
+                         .address = spans[random_below(random, SPANS)].address};
+    expected = NULL;
+    for (size_t i = 0; i < sorted_count && is_before(sorted[i], &place); i++) {
+        expected = sorted[i];
+    }
+    CHECK(extent_tree_before(root, wanted, place.address) == expected, "before %zu slices", wanted);
 }
 
 static void test_random_walk(void **state) {
@@ -148,7 +153,7 @@ static void test_ordered_input_stays_shallow(void **state) {
 static void test_empty(void **state) {
     (void)state;
     assert_null(extent_tree_best_fit(NULL, 1));
-    assert_null(extent_tree_largest(NULL));
+    assert_null(extent_tree_before(NULL, 1, 0));
 }
 
 int main(void) {

@@ -2,13 +2,14 @@
 
 #include "base/bits.h"
 #include "os/memory.h"
+#include "pages/mapping.h"
 #include "pages/page_heap.h"
 #include "settings/options.h"
 #include "unit/unit.h"
 
 enum { PARTS = 3 };
 
-/* Neighbours of these sizes, free and in these states, and none free beside them. */
+/* Neighbours of these sizes and in these states, and none free beside them. */
 static uintptr_t make(const size_t sizes[PARTS], const enum span_state states[PARTS]) {
     size_t total = 0;
     for (int i = 0; i < PARTS; i++) {
@@ -26,7 +27,9 @@ static uintptr_t make(const size_t sizes[PARTS], const enum span_state states[PA
         span = page_heap_split(span, sizes[i]);
     }
     for (int i = 0; i < PARTS; i++) {
-        page_heap_insert(parts[i], states[i]);
+        if (states[i] != SPAN_BUSY) {
+            page_heap_insert(parts[i], states[i]);
+        }
     }
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     return start;
@@ -46,11 +49,11 @@ static void test_neighbours_serve_together(void **state) {
         touch(start + (first == 0) * 100 * SLICE_SIZE, 100);
         size_t clean = page_heap.clean.slice_count;
         struct span *span = page_heap_allocate(256, 0);
-        assert_int_equal(span->address, start);
+        assert_int_equal(span->address, start + (first != 2) * (300 - 256) * SLICE_SIZE);
         assert_false(span->is_zero);
-        assert_int_equal(page_heap.clean.slice_count, clean - 100);
-        struct span *rest = span_of_slice(span_end(span));
-        assert_int_equal(span_state(rest), SPAN_DIRTY);
+        assert_int_equal(page_heap.clean.slice_count, clean - (first == 1 ? 100 : 56));
+        struct span *rest = span_of_slice(first != 2 ? start : span_end(span));
+        assert_int_equal(span_state(rest), first == 1 ? SPAN_DIRTY : SPAN_CLEAN);
         assert_int_equal(rest->slice_count, 300 - 256);
         page_heap_allocate(rest->slice_count, 0); /* none is left for the next */
     }
@@ -58,13 +61,40 @@ static void test_neighbours_serve_together(void **state) {
 
 static void test_mostly_clean_ones_do_not(void **state) {
     (void)state;
-    const size_t sizes[PARTS] = {60, 80, 60};
+    const size_t sizes[PARTS] = {90, 40, 90};
     const enum span_state states[PARTS] = {SPAN_CLEAN, SPAN_DIRTY, SPAN_CLEAN};
     make(sizes, states);
     size_t dirty = page_heap.dirty.slice_count;
     struct span *span = page_heap_allocate(180, 0);
     assert_true(span->is_zero);
     assert_int_equal(page_heap.dirty.slice_count, dirty);
+}
+
+/* What was clean has the pages of another, so that no more are resident than before. */
+static void test_pages_are_moved_to_what_is_clean(void **state) {
+    (void)state;
+    const size_t sizes[PARTS] = {120, 60, 10};
+    const enum span_state states[PARTS] = {SPAN_DIRTY, SPAN_CLEAN, SPAN_BUSY};
+    options.moves = 1;
+    struct span *donor = page_heap_allocate(80, 0);
+    struct span *trial = page_heap_allocate(1, 0);
+    if (!mapping_move(donor->address, trial->address, SLICE_SIZE)) {
+        skip();
+    }
+    uintptr_t start = make(sizes, states);
+    uintptr_t fresh = start + 120 * SLICE_SIZE;
+    memset((void *)donor->address, 7, span_size(donor));
+    page_heap_free(donor, SPAN_DIRTY);
+    size_t resident = unit_resident((void *)donor->address, 80 * SLICE_SIZE);
+    struct span *span = page_heap_allocate(180, 0);
+    options.moves = 0;
+    assert_int_equal(span->address, start);
+    assert_int_equal(unit_resident((void *)fresh, 60 * SLICE_SIZE), 60 * SLICE_SIZE);
+    assert_int_equal(unit_resident((void *)donor->address, 80 * SLICE_SIZE),
+                     resident - 60 * SLICE_SIZE);
+    assert_int_equal(*(char *)fresh, 7);
+    assert_int_equal(donor->slice_count, 20);
+    assert_int_equal(span_state(donor), SPAN_DIRTY);
 }
 
 /* So does what has an aligned place, be it not as large as one that has it wherever it begins. */
@@ -103,11 +133,13 @@ int main(void) {
     unit_touch_single_pages();
     options.thp = THP_NEVER;
     options.purge = false;
+    options.moves = 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_room_is_not_needed),
         cmocka_unit_test(test_an_aligned_place_serves),
         cmocka_unit_test(test_neighbours_serve_together),
         cmocka_unit_test(test_mostly_clean_ones_do_not),
+        cmocka_unit_test(test_pages_are_moved_to_what_is_clean),
     };
     return cmocka_run_group_tests_name("free runs", tests, NULL, NULL);
 }

@@ -98,7 +98,8 @@ static void test_a_limit_waits_for_what_is_moved(void **state) {
     struct span *target = page_heap_allocate(2 * DONOR, 0);
     options.hard_limit = page_heap_resident_bytes() + SLICE_SIZE;
     at_move = have_another_allocate;
-    assert_true(recycle_into(target, 0) > 0);
+    struct span_part part = {target->address, target->slice_count};
+    assert_true(recycle_into(target, part) > 0);
     void *taken = NULL;
     assert_int_equal(pthread_join(other, &taken), 0);
     options.hard_limit = 0;

@@ -8,7 +8,7 @@
 #include "settings/options.h"
 #include "unit/unit.h"
 
-enum { PIECES = 8, PIECE = 16, GAP = 1 };
+enum { PIECES = 8, PIECE = 16, GAP = 1, WANTED = 600 }; /* more than neighbours are joined for */
 
 static struct span *gaps[PIECES];
 
@@ -43,16 +43,21 @@ static size_t dirty_slices(void) {
     return page_heap.dirty.slice_count;
 }
 
+static size_t recycle_from(struct span *span, size_t first) {
+    struct span_part part = {span->address + first * SLICE_SIZE, span->slice_count - first};
+    return recycle_into(span, part);
+}
+
 /* The pages of scattered free spans become those of a span that none of them had room for. */
 static void test_pages_come_from_dirty_spans(void **state) {
     (void)state;
     scatter();
     size_t dirty = dirty_slices();
     assert_true(dirty >= PIECES * PIECE);
-    struct span *span = page_heap_allocate(2 * PIECES * PIECE, 0);
+    struct span *span = page_heap_allocate(WANTED, 0);
     assert_true(span->is_zero);
     assert_int_equal(unit_resident((void *)span->address, span_size(span)), 0);
-    recycle_into(span, PIECE);
+    recycle_from(span, PIECE);
     size_t received = unit_resident((void *)span->address, span_size(span));
     if (received == 0) { /* a kernel that cannot move */
         assert_int_equal(dirty_slices(), dirty);
@@ -72,11 +77,15 @@ static void test_pages_come_from_dirty_spans(void **state) {
 static void test_takes_no_more_than_fits(void **state) {
     (void)state;
     scatter();
-    struct span *span = page_heap_allocate(2 * PIECES * PIECE, 0);
+    struct span *span = page_heap_allocate(WANTED, 0);
     size_t dirty = dirty_slices();
-    recycle_into(span, span->slice_count - PIECE - 3);
+    struct span_part part = {span->address + PIECE * SLICE_SIZE, 3 * PIECE - 3};
+    size_t moved = recycle_into(span, part);
     size_t received = unit_resident((void *)span->address, span_size(span)) / SLICE_SIZE;
-    assert_true(received <= PIECE + 3);
+    size_t inside = unit_resident((void *)part.start, part.slices * SLICE_SIZE) / SLICE_SIZE;
+    assert_true(moved == 0 || moved == part.slices); /* 0: a kernel that cannot move */
+    assert_int_equal(received, moved);
+    assert_int_equal(inside, moved);
     assert_int_equal(dirty - dirty_slices(), received);
     page_heap_free(span, SPAN_DIRTY);
     free_gaps();
@@ -98,7 +107,7 @@ static void test_untouched_become_clean(void **state) {
     settle();
     assert_int_equal(dirty_slices(), dirty + MANY);
     options.purge = 1;
-    recycle_into(span, 0);
+    recycle_from(span, 0);
     options.purge = 0;
     assert_true(dirty_slices() <= dirty);
     page_heap_free(span, SPAN_DIRTY);
@@ -120,20 +129,20 @@ static void test_what_does_not_move_goes(void **state) {
     page_heap_free(donor, SPAN_DIRTY);
     settle();
     size_t dirty = dirty_slices();
-    recycle_into(span, 0); /* purge=0 */
+    recycle_from(span, 0); /* purge=0 */
     options.purge = 1;
     options.top_pad = 1;
-    recycle_into(span, 0);
+    recycle_from(span, 0);
     options.top_pad = 0;
     options.trim_threshold = 1 << 30;
-    recycle_into(span, 0);
+    recycle_from(span, 0);
     options.trim_threshold = OPTION_AUTO;
     add_relaxed(&returned_needed_bytes, 9 << 20); /* in this epoch */
-    recycle_into(span, 0);
+    recycle_from(span, 0);
     subtract_relaxed(&returned_needed_bytes, 9 << 20);
     assert_int_equal(dirty_slices(), dirty);
     assert_int_equal(unit_resident((void *)start, half), half);
-    recycle_into(span, MANY / 4);
+    recycle_from(span, MANY / 4);
     if (!mapping_may_move()) { /* of larger pages a part may be somebody's */
         assert_int_equal(dirty_slices(), dirty);
         options.purge = 0;
@@ -141,7 +150,7 @@ static void test_what_does_not_move_goes(void **state) {
         skip();
     }
     assert_int_equal(dirty - dirty_slices(), MANY / 4); /* the high end: the low one is reused */
-    recycle_into(span, 0);
+    recycle_from(span, 0);
     options.purge = 0;
     assert_int_equal(dirty - dirty_slices(), MANY / 4 + MANY / 2);
     assert_int_equal(unit_resident((void *)start, half), half / 2);
@@ -167,7 +176,7 @@ static void test_pool_keeps_its_pages(void **state) {
     page_heap_free(bare, SPAN_DIRTY);
     settle();
     options.purge = 1;
-    recycle_into(span, 0);
+    recycle_from(span, 0);
     options.purge = 0;
     assert_int_equal(dirty_slices(), dirty + MANY);
     span_set_marks(start, start + MANY * SLICE_SIZE, MARK_POOL, false);
@@ -181,8 +190,8 @@ static void test_option(void **state) {
     scatter();
     size_t dirty = dirty_slices();
     options.moves = 0;
-    struct span *span = page_heap_allocate(2 * PIECES * PIECE, 0);
-    recycle_into(span, 0);
+    struct span *span = page_heap_allocate(WANTED, 0);
+    recycle_from(span, 0);
     assert_int_equal(dirty_slices(), dirty);
     assert_true(span->is_zero);
     options.moves = 1;
@@ -205,7 +214,7 @@ static void recycle_and_check(unsigned number) {
             *entry = page_heap_allocate(random_below(&random, 100) + 1, 0);
             CHECK(*entry != NULL, "no memory");
             if ((*entry)->is_zero) {
-                recycle_into(*entry, 0);
+                recycle_from(*entry, 0);
             }
             fill_pattern((void *)(*entry)->address, span_size(*entry), (*entry)->address + number);
         }
