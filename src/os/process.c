@@ -45,7 +45,9 @@ static _Atomic bool error_output_is_closed; /* (atomic: hint) since the process 
 
 void process_note_error_output(void) {
     int saved_errno = errno;
-    store_relaxed(&error_output_is_closed, kernel_call(SYS_fcntl, STDERR_FILENO, F_GETFD) < 0);
+    errno = 0; /* and stays so where the process is confined */
+    kernel_ask(SYS_fcntl, STDERR_FILENO, F_GETFD);
+    store_relaxed(&error_output_is_closed, errno == EBADF);
     errno = saved_errno;
 }
 

@@ -94,7 +94,7 @@ def test_t20_jail_from_outside(preload, fixtures, call_numbers, library):
     """A jail that is inherited by exec is told by an option: no call that glibc lacks, not even
     before main."""
     ours = call_numbers("prctl", "mincore", "clock_gettime", "getcpu", "getrusage", "clone3",
-                        "clone", "sched_getaffinity", "membarrier", "process_madvise")
+                        "clone", "sched_getaffinity", "membarrier", "process_madvise", "fcntl")
     result = preload(library, fixtures("jail.c"), "kill", *ours, "--", fixtures("confined.c"),
                      "single", "trace", PRIMALLOC_CONFINED="1")
     assert result.stdout == DONE
