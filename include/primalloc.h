@@ -382,7 +382,8 @@ int prim_stats_write(enum prim_stats_form form, prim_output *output, void *conte
 int prim_profile_start(const char *settings);
 
 /* Takes no more samples. What is known can still be written: of samples what is in use then, of an
- * exact profile (rate=1) what was in use when it stopped, as nobody sees frees any more.
+ * exact profile (rate=1) what was in use when it stopped, as nobody sees frees any more. In a signal
+ * handler that interrupted us nothing is done.
  * Errors: none. */
 void prim_profile_stop(void);
 

@@ -65,7 +65,9 @@ PRIM_EXPORT int prim_profile_start(const char *settings) {
 }
 
 PRIM_EXPORT void prim_profile_stop(void) {
-    profile_stop();
+    if (!thread_cache_is_inside()) {
+        profile_stop();
+    }
 }
 
 PRIM_EXPORT int prim_profile_dump(const char *path) {

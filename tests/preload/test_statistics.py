@@ -206,7 +206,7 @@ def test_long_names_leave_lines_whole(harness):
 
 @pytest.mark.parametrize("what, setting", [
     ("heap", "STATS=off"), ("profile", "PROFILE=p.pb.gz,rate=1"), ("begin", "PROFILE=,rate=1"),
-    ("leaks", "LEAK_CHECK=normal"), ("checks", "CHECK=report")])
+    ("end", "PROFILE=,rate=1"), ("leaks", "LEAK_CHECK=normal"), ("checks", "CHECK=report")])
 def test_a_handler_asks(harness, fixtures, each_library, what, setting):
     """While the program is in a call, and may hold the lock, there is no answer."""
     name, value = setting.split("=", 1)
