@@ -31,10 +31,14 @@ bool limits_would_press(size_t resident_bytes) {
 }
 
 void limits_note_resident(size_t resident_bytes) {
-    bool is_pressed = limits_would_press(resident_bytes);
     if (resident_bytes > load_relaxed(&limits.held_peak)) {
         store_relaxed(&limits.held_peak, resident_bytes);
     }
+    limits_note_less(resident_bytes);
+}
+
+void limits_note_less(size_t resident_bytes) {
+    bool is_pressed = limits_would_press(resident_bytes);
     if (is_pressed != limits_are_pressed()) { /* else the line stays shared */
         store_relaxed(&limits.is_pressed, is_pressed);
     }

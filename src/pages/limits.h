@@ -42,6 +42,9 @@ bool limits_would_press(size_t resident_bytes);
 /* What the heap holds has changed to so many bytes. */
 void limits_note_resident(size_t resident_bytes);
 
+/* The same where it is no peak: less than before, or counted in the middle of a step. */
+void limits_note_less(size_t resident_bytes);
+
 /* The free bytes that a pressed process may keep: what saves a system call for each small span. */
 size_t limits_slack(void);
 

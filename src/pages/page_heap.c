@@ -118,7 +118,7 @@ struct span *page_heap_insert(struct span *span, enum span_state state) {
     span_set_state(span, state);
     extent_set_insert(set_of(state), span);
     if (PRIM_UNLIKELY(limits_are_pressed()) && state == SPAN_CLEAN) {
-        limits_note_resident(resident_bytes(0));
+        limits_note_less(resident_bytes(0)); /* what it was cut from may still be on its way */
     }
     return span;
 }

@@ -252,6 +252,24 @@ static void test_soft_limit_set_later(void **state) {
     assert_false(limits_are_pressed());
 }
 
+/* What an aligned span is cut from counts as free, also while its ends go back one by one. */
+static void test_held_peak_of_a_pressed_process(void **state) {
+    (void)state;
+    purge_all(0);
+    struct span *before = take(MIB / SLICE_SIZE);
+    options.soft_limit = MIB;
+    purge_tick();
+    assert_true(limits_are_pressed());
+    store_relaxed(&limits.held_peak, 0);
+    struct span *aligned = page_heap_allocate(1, 16 * MIB);
+    assert_non_null(aligned);
+    assert_int_equal(limits.held_peak, held_bytes());
+    page_heap_free(aligned, SPAN_CLEAN);
+    options.soft_limit = OPTION_AUTO;
+    give_back(before);
+    purge_all(0);
+}
+
 /* Locked pages stay: they are not asked for at each free, until others have come. */
 static void test_soft_limit_with_locked_pages(void **state) {
     (void)state;
@@ -344,6 +362,7 @@ int main(void) {
         cmocka_unit_test(test_growth_at_the_hard_limit),
         cmocka_unit_test(test_soft_limit),
         cmocka_unit_test(test_soft_limit_set_later),
+        cmocka_unit_test(test_held_peak_of_a_pressed_process),
         cmocka_unit_test(test_soft_limit_with_locked_pages),
         cmocka_unit_test(test_growth_to_the_soft_limit),
         cmocka_unit_test(test_confined),
