@@ -107,7 +107,7 @@ PRIM_EXPORT char *prim_heap_strndup(prim_heap_t *heap, const char *text, size_t 
 }
 
 PRIM_EXPORT char *prim_heap_strdup(prim_heap_t *heap, const char *text) {
-    return prim_heap_strndup(heap, text, SIZE_MAX);
+    return prim_heap_strndup(heap, text, PTRDIFF_MAX);
 }
 
 PRIM_EXPORT prim_heap_t *prim_heap_of(const void *block) {

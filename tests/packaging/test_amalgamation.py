@@ -19,7 +19,7 @@ def exported(*without):
 
 @pytest.mark.parametrize(("compiler", "options"), [
     ("cc", ()), ("cc", (OVERRIDE,)), ("gcc", ("-std=gnu2x", *STRICT)),
-    ("gcc", ("-std=c11", OVERRIDE, *STRICT)), ("gcc", ("-O1", OVERRIDE)),
+    ("gcc", ("-std=c11", OVERRIDE, *STRICT)), ("gcc", ("-O1", OVERRIDE)), ("cc", ("-O2", *STRICT)),
     ("clang", ()), ("clang", ("-O1", OVERRIDE)), ("clang", ("-std=c11", *STRICT)),
     ("clang", ("-std=gnu2x", OVERRIDE, *STRICT))])
 def test_it_compiles_alone_and_defines_only_its_own_names(amalgamated, compiler, options):
