@@ -273,7 +273,7 @@ struct prim_hooks {
  * again, they are in force again. Calls under way in other threads may still end in hooks that were
  * taken away.
  * Errors: ENOMEM in errno, which is left alone else: there is no memory for the copy. Nothing
- * changes then. */
+ *   changes then. */
 const struct prim_hooks *prim_hooks_set(const struct prim_hooks *hooks);
 
 /* == Statistics ==
@@ -378,7 +378,7 @@ int prim_stats_write(enum prim_stats_form form, prim_output *output, void *conte
  * in "" and ",rate=64K", only prim_profile_dump writes files. Starting again forgets what was known.
  * Returns 0.
  * Errors: -1 with EINVAL (a setting that is none), ENOMEM, or EAGAIN in a signal handler that
- * interrupted us. */
+ *   interrupted us. */
 int prim_profile_start(const char *settings);
 
 /* Takes no more samples. What is known can still be written: of samples what is in use then, of an

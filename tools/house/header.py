@@ -20,6 +20,7 @@ class Comment:
     title: str = ""
     paragraphs: list = field(default_factory=list)
     facts: dict = field(default_factory=dict)
+    stray: str = ""  # a line behind a fact that is not indented: torn from it
 
 
 @dataclass
@@ -67,6 +68,7 @@ def read_comment(text):
         elif fact and line.startswith("  "):
             comment.facts[fact] += " " + line.strip()
         elif line.strip():
+            comment.stray = comment.stray or (line.strip() if fact else "")
             paragraph, fact = paragraph + [line.strip()], None
         if paragraph and (stated or not line.strip()):
             comment.paragraphs.append(" ".join(paragraph))

@@ -46,6 +46,9 @@ def problems_of(tree):
             where = f"{HEADER}:{entry.line}"
             if not entry.comment.paragraphs and not entry.names("macro"):
                 problems.append(f"{where}: {entry.names()[0]} has no comment right before it")
+            if entry.comment.stray:
+                problems.append(f"{where}: {entry.names()[0]}: `{entry.comment.stray}` stands "
+                                "behind a fact: indent it by two blanks to go on with that")
             for kind, name, text in entry.declarations:
                 if kind == "function":
                     declared.add(name)

@@ -70,6 +70,10 @@ CASES = [
     Case("a header that tells all", None, header(COMMENT + DECLARATION), write_documents),
     Case("errors untold", "prim_malloc: no line `Errors:`",
          header("/* A block. */\n" + DECLARATION), write_documents),
+    Case("errors on two lines", None, header(
+        "/* A block.\n * Errors: NULL with\n *   ENOMEM. */\n" + DECLARATION), write_documents),
+    Case("errors torn apart", "prim_malloc: `ENOMEM.` stands behind a fact", header(
+        "/* A block.\n * Errors: NULL with\n * ENOMEM. */\n" + DECLARATION), write_documents),
     Case("no comment", "prim_malloc has no comment", header(DECLARATION), write_documents),
     Case("alignment untold", "no line `Alignment:`", header(
         "/* == More ==\n * Threads: any. */\n\n" + COMMENT + DECLARATION), write_documents),
