@@ -63,6 +63,17 @@ def test_cmake_compares_versions(installed, tmp_path, asked, is_right):
     assert ("not found" not in said) == is_right
 
 
+@pytest.mark.parametrize(("asked", "is_right"), [
+    ("static prefixed", True), ("static OPTIONAL_COMPONENTS gone", True), ("static gone", False)])
+def test_cmake_finds_components(installed, tmp_path, asked, is_right):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(asks LANGUAGES C)\n"
+        f"find_package(primalloc QUIET COMPONENTS {asked})\n"
+        "message(STATUS \"found: ${primalloc_FOUND}\")\n")
+    said = run("cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={installed}")
+    assert (re.search("found: (.*)", said)[1] in ("1", "TRUE")) == is_right
+
+
 def test_pkg_config_finds_the_package(installed, tmp_path):
     need("pkg-config", "make")
     shutil.copytree(EXAMPLES / "c", tmp_path, dirs_exist_ok=True)
