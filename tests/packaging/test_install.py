@@ -286,6 +286,8 @@ def test_debian_packages_installed_and_removed(packages, tmp_path):
     assert run(*dpkg, "--verify", *packages) == ""
     library = next(root.rglob("libprimalloc.so.0"))
     assert library.stat().st_size <= 200 << 10
+    zsh = root / "usr" / "share" / "zsh" / "vendor-completions"
+    assert "primalloc" not in packages or (zsh / "_primalloc").exists(), "where Debian's looks"
     folder = build(EXAMPLES / "c", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={root}/usr")
     assert counts(folder / "words") == f"primalloc {VERSION} serves malloc"
     assert counts(folder / "words_static") == f"primalloc {VERSION} serves malloc"
