@@ -9,6 +9,7 @@ import pytest
 from conftest import ROOT, need, run
 
 EXAMPLES = ROOT / "examples"
+TOOL = ROOT / "build" / "bin" / "primalloc"
 VERSION = (ROOT / "VERSION").read_text().strip()
 WORDS = ("a", "b", "a")
 ANSWER = {"1 b", "2 a"}
@@ -249,6 +250,14 @@ def test_all_files_can_live_with_a_shadow_stack(installed):
     for name in ("libprimalloc.so", "libprimalloc-minimal.so", "libprimalloc.a",
                  "libprimalloc-minimal.a", "libprimalloc_prefixed.a"):
         assert "SHSTK" in run("readelf", "-n", installed / "lib" / name), name
+
+
+@pytest.mark.skipif(not TOOL.exists(), reason="the tool is not built")
+def test_a_relative_prefix(tmp_path):
+    """Library and tool lie below the same one, wherever DESTDIR puts that."""
+    run(ROOT / "tools" / "install", "usr", cwd=tmp_path, DESTDIR=str(tmp_path / "stage"))
+    prefix = tmp_path / "stage" / tmp_path.relative_to("/") / "usr"
+    assert (prefix / "lib" / "libprimalloc.so").exists() and (prefix / "bin" / "primalloc").exists()
 
 
 @pytest.fixture(scope="session")
