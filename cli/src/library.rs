@@ -69,23 +69,24 @@ fn candidates() -> Vec<PathBuf> {
     directories().into_iter().flat_map(both).collect()
 }
 
-/// The one beside the tool's own comes first.
+/// Those below the tool's own prefix come first.
 fn directories() -> Vec<PathBuf> {
-    let beside_the_tool = env::current_exe()
+    let prefix = env::current_exe()
         .and_then(|tool| tool.canonicalize())
         .ok()
-        .and_then(|tool| Some(tool.parent()?.parent()?.join("lib")));
-    beside_the_tool.into_iter().chain(library_directories()).collect()
+        .and_then(|tool| Some(tool.parent()?.parent()?.to_owned()));
+    prefix.iter().flat_map(|prefix| below(prefix)).chain(library_directories()).collect()
 }
 
 /// Where libraries lie on a Linux system, the administrator's own first.
 pub fn library_directories() -> Vec<PathBuf> {
-    let triple = format!("{}-linux-gnu", env::consts::ARCH);
-    ["/usr/local/lib", "/usr/lib", "/lib"]
-        .iter()
-        .flat_map(|prefix| [Path::new(prefix).join(&triple), PathBuf::from(prefix)])
-        .chain([PathBuf::from("/usr/local/lib64"), PathBuf::from("/usr/lib64")])
-        .collect()
+    ["/usr/local", "/usr", "/"].iter().flat_map(|prefix| below(Path::new(prefix))).collect()
+}
+
+/// Where they lie below a prefix: on Debian, on Fedora, and everywhere else.
+fn below(prefix: &Path) -> [PathBuf; 3] {
+    let of_debian = format!("lib/{}-linux-gnu", env::consts::ARCH);
+    [of_debian.as_str(), "lib64", "lib"].map(|directory| prefix.join(directory))
 }
 
 #[cfg(test)]

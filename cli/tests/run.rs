@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::env::consts::ARCH;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -41,6 +43,27 @@ fn the_library_comes_before_other_preloads() {
         .assert()
         .success()
         .stdout(expected);
+}
+
+#[test]
+fn the_library_is_found_below_the_prefix_of_the_tool() {
+    for directory in [&format!("lib/{ARCH}-linux-gnu"), "lib64", "lib"] {
+        let prefix = FILES.join("prefix-of").join(directory.replace('/', "-"));
+        let (moved, library) =
+            (prefix.join("bin/primalloc"), prefix.join(directory).join("libprimalloc.so.0"));
+        for file in [&moved, &library] {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+        }
+        copy_program(plain_tool().get_program(), &moved);
+        copy_program(&*FAKE_LIBRARY, &library);
+        assert_cmd::Command::new(&moved)
+            .env_remove("PRIMALLOC_LIBRARY")
+            .env_remove("LD_PRELOAD")
+            .args(["run", "--", "sh", "-c", "echo $LD_PRELOAD"])
+            .assert()
+            .success()
+            .stdout(format!("{}\n", library.display()));
+    }
 }
 
 #[test]
