@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
 
 use crate::environment::{LIBRARY, Setting};
 use crate::verbs;
@@ -92,7 +92,8 @@ pub struct ProgramArguments {
         value_name = "PROGRAM",
         required = true,
         num_args = 1..,
-        trailing_var_arg = true
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
     )]
     pub command: Vec<OsString>,
 }
@@ -105,7 +106,7 @@ pub struct PreloadArguments {
     pub library: Option<PathBuf>,
 
     /// Set an option of the allocator; may be given several times; `help` lists all
-    #[arg(long = "option", short = 'o', value_name = "NAME=VALUE")]
+    #[arg(long = "option", short = 'o', value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     pub options: Vec<Setting>,
 
     /// Start the program even when the preload is known not to work with it

@@ -68,8 +68,12 @@ fn no_help_line_is_too_wide() {
 fn completions_for_three_shells() {
     for (shell, sign) in [("bash", "complete -F"), ("zsh", "#compdef"), ("fish", "complete -c")] {
         let knows_the_verbs = contains(sign).and(contains("compare")).and(contains("html"));
-        tool().args(["completions", shell]).assert().success().stdout(knows_the_verbs);
+        let and_no_others = knows_the_verbs.and(contains("probe-allocator").not());
+        tool().args(["completions", shell]).assert().success().stdout(and_no_others);
     }
+    // As those of run, compare, advise, watch, faults, profile and leaks: programs, not files.
+    let programs = contains(":_cmdambivalent'").count(7);
+    tool().args(["completions", "zsh"]).assert().success().stdout(programs);
     tool().args(["completions", "cmd.exe"]).assert().code(125).stderr(contains("bash"));
 }
 

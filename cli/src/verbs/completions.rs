@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 use super::report_files::print_plain;
@@ -24,10 +24,17 @@ pub struct CompletionsArguments {
     shell: Shell,
 }
 
+/// The command line as help shows it: a script would complete hidden verbs as well.
+fn without_hidden_verbs() -> Command {
+    let whole = Arguments::command();
+    let shown = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
+    Command::new("primalloc").version(env!("CARGO_PKG_VERSION")).subcommands(shown)
+}
+
 pub fn run(arguments: &CompletionsArguments) -> Result<ExitCode> {
     // Printed as a whole: what generates it panics where it cannot write.
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "primalloc", &mut script);
+    clap_complete::generate(arguments.shell, &mut without_hidden_verbs(), "primalloc", &mut script);
     print_plain(&String::from_utf8(script)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueHint};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Pid, Uid, geteuid};
 
@@ -100,7 +100,8 @@ pub struct FaultsArguments {
         value_name = "PROGRAM",
         required_unless_present = "pid",
         num_args = 1..,
-        trailing_var_arg = true
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
     )]
     command: Vec<OsString>,
 }

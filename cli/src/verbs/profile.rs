@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::meant::process_number;
 use super::process_files::{NUMBER, ProcessFile, keep, none_written, of_another, tell_not_shown};
@@ -89,7 +89,8 @@ pub struct ProfileArguments {
         value_name = "PROGRAM",
         required_unless_present = "pid",
         num_args = 1..,
-        trailing_var_arg = true
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
     )]
     command: Vec<OsString>,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueHint};
 use serde::Serialize;
 
 use super::meant::{meant, process_number};
@@ -39,7 +39,7 @@ pub struct SetArguments {
     pid: i32,
 
     /// Options and their values, as --option of primalloc run takes them
-    #[arg(value_name = "NAME=VALUE", required = true)]
+    #[arg(value_name = "NAME=VALUE", required = true, value_hint = ValueHint::Other)]
     options: Vec<Setting>,
 
     /// Write JSON, to standard output or to a file

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::resource::{UsageWho, getrusage};
 
@@ -81,7 +81,7 @@ pub struct WatchArguments {
     preload: PreloadArguments,
 
     /// The program to start and watch, and its arguments, behind --
-    #[arg(value_name = "PROGRAM", last = true)]
+    #[arg(value_name = "PROGRAM", last = true, value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
