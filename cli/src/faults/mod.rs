@@ -4,6 +4,7 @@
 //!   records.rs     what the kernel writes there
 //!   refusal.rs     what it means when the kernel does not let them be opened
 //!   address_space.rs  what is mapped where in each process, and to which kind an address belongs
+//!   allocator.rs   which allocator a process runs on
 //!   pages.rs       how often the same page faults again
 //!   unwind.rs      from a copy of the stack to the frames that led to a fault
 //!   sites.rs       the frame that a fault is laid to, and the table of them
@@ -15,6 +16,7 @@
 
 mod address_space;
 mod advice;
+mod allocator;
 mod events;
 mod findings;
 mod pages;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
-use procfs::process::{Process, Stat};
+use procfs::process::{MemoryMap, Process, Stat};
 
 use crate::proc_texts;
 use crate::processes::descendants;
@@ -126,6 +126,11 @@ fn may_be_watched(pid: i32) -> bool {
 
 fn stat_of(pid: i32) -> Option<Stat> {
     Process::new(pid).ok()?.stat().ok()
+}
+
+pub fn maps_of(pid: i32) -> Vec<MemoryMap> {
+    let maps = Process::new(pid).and_then(|process| proc_texts::maps(&process));
+    maps.map_or_else(|_| Vec::new(), |maps| maps.0)
 }
 
 pub fn is_running(pid: Pid) -> bool {

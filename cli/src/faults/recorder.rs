@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use nix::unistd::Pid;
-use procfs::process::{MMapPath, MemoryMap, Process};
 
 use super::address_space::{AddressSpace, Place, Tally};
+use super::allocator::{allocator_of, main_allocator};
 use super::events::Events;
 use super::findings::{Findings, KindRow, Subject};
 use super::pages::Pages;
-use super::process_tree::{ProcessTree, Sample};
+use super::process_tree::{ProcessTree, Sample, maps_of};
 use super::records::{Event, Fault, Mapped, Stack};
 use super::sites::{Code, Sites, Trace};
 use super::timeline::Timeline;
@@ -430,70 +430,4 @@ fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64) -> Vec<KindRo
         }
     };
     KINDS.into_iter().map(row).collect()
-}
-
-fn maps_of(pid: i32) -> Vec<MemoryMap> {
-    let maps = Process::new(pid).and_then(|process| crate::proc_texts::maps(&process));
-    maps.map_or_else(|_| Vec::new(), |maps| maps.0)
-}
-
-/// By the libraries that are mapped, the first of which lies highest: what is preloaded is before
-/// what the program is linked with. primalloc, linked in, is known by the names of its memory.
-/// Where there is no other, malloc is the C library's.
-fn allocator_of(maps: &[MemoryMap]) -> Option<&'static str> {
-    let library = maps.iter().rev().find_map(|map| match &map.pathname {
-        MMapPath::Path(path) => allocators::name_of_library(path),
-        _ => None,
-    });
-    let has = |is_it: fn(&MMapPath) -> bool| maps.iter().any(|map| is_it(&map.pathname));
-    let is_ours = |path: &_| matches!(path, MMapPath::Other(n) if n.starts_with("anon:primalloc"));
-    let is_glibc = |path: &_| matches!(path, MMapPath::Path(path) if allocators::is_glibc(path));
-    library
-        .or_else(|| has(is_ours).then_some(allocators::PRIMALLOC))
-        .or_else(|| has(is_glibc).then_some(allocators::GLIBC))
-}
-
-/// That of most faults. Where none was seen to fault, or several as often, it is that of the
-/// process itself, whatever those that it started run on.
-fn main_allocator(
-    faults: &HashMap<&'static str, u64>,
-    own: Option<&'static str>,
-) -> Option<&'static str> {
-    let most = faults.iter().max_by_key(|(name, count)| (**count, Some(**name) == own, **name));
-    most.map(|(name, _)| *name).or(own)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_process_itself_decides_between_equals() {
-        let faults = |counts: &[(&'static str, u64)]| counts.iter().copied().collect();
-        let idle = HashMap::new();
-        assert_eq!(main_allocator(&idle, Some("glibc")), Some("glibc"));
-        assert_eq!(main_allocator(&idle, None), None);
-        let equal = faults(&[("glibc", 5), ("primalloc", 5)]);
-        assert_eq!(main_allocator(&equal, Some("glibc")), Some("glibc"));
-        let unequal = faults(&[("glibc", 5), ("primalloc", 6)]);
-        assert_eq!(main_allocator(&unequal, Some("glibc")), Some("primalloc"));
-    }
-
-    #[test]
-    fn malloc_is_the_c_librarys_where_no_other_is_mapped() {
-        let own = maps_of(Pid::this().as_raw());
-        assert_eq!(allocator_of(&own), Some(allocators::GLIBC));
-        assert_eq!(allocator_of(&[]), None);
-    }
-
-    #[test]
-    fn of_two_allocators_the_one_that_was_mapped_first_serves() {
-        let mut maps = maps_of(Pid::this().as_raw());
-        maps.truncate(2);
-        maps[0].pathname = MMapPath::Path("/usr/lib/libjemalloc.so.2".into());
-        maps[1].pathname = MMapPath::Path("/usr/lib/libprimalloc.so.0".into());
-        assert_eq!(allocator_of(&maps), Some(allocators::PRIMALLOC));
-        maps.reverse();
-        assert_eq!(allocator_of(&maps), Some("jemalloc"));
-    }
 }

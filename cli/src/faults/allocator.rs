@@ -1,0 +1,71 @@
+//! Which allocator a process runs on, by what it has mapped.
+
+use std::collections::HashMap;
+
+use procfs::process::{MMapPath, MemoryMap};
+
+use crate::allocators;
+
+/// By the libraries that are mapped, the first of which lies highest: what is preloaded is before
+/// what the program is linked with. primalloc, linked in, is known by the names of its memory.
+/// Where there is no other, malloc is the C library's.
+pub fn allocator_of(maps: &[MemoryMap]) -> Option<&'static str> {
+    let library = maps.iter().rev().find_map(|map| match &map.pathname {
+        MMapPath::Path(path) => allocators::name_of_library(path),
+        _ => None,
+    });
+    let has = |is_it: fn(&MMapPath) -> bool| maps.iter().any(|map| is_it(&map.pathname));
+    let is_ours = |path: &_| matches!(path, MMapPath::Other(n) if n.starts_with("anon:primalloc"));
+    let is_glibc = |path: &_| matches!(path, MMapPath::Path(path) if allocators::is_glibc(path));
+    library
+        .or_else(|| has(is_ours).then_some(allocators::PRIMALLOC))
+        .or_else(|| has(is_glibc).then_some(allocators::GLIBC))
+}
+
+/// That of most faults. Where none was seen to fault, or several as often, it is that of the
+/// process itself, whatever those that it started run on.
+pub fn main_allocator(
+    faults: &HashMap<&'static str, u64>,
+    own: Option<&'static str>,
+) -> Option<&'static str> {
+    let most = faults.iter().max_by_key(|(name, count)| (**count, Some(**name) == own, **name));
+    most.map(|(name, _)| *name).or(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::unistd::Pid;
+
+    use super::super::process_tree::maps_of;
+    use super::*;
+
+    #[test]
+    fn the_process_itself_decides_between_equals() {
+        let faults = |counts: &[(&'static str, u64)]| counts.iter().copied().collect();
+        let idle = HashMap::new();
+        assert_eq!(main_allocator(&idle, Some("glibc")), Some("glibc"));
+        assert_eq!(main_allocator(&idle, None), None);
+        let equal = faults(&[("glibc", 5), ("primalloc", 5)]);
+        assert_eq!(main_allocator(&equal, Some("glibc")), Some("glibc"));
+        let unequal = faults(&[("glibc", 5), ("primalloc", 6)]);
+        assert_eq!(main_allocator(&unequal, Some("glibc")), Some("primalloc"));
+    }
+
+    #[test]
+    fn malloc_is_the_c_librarys_where_no_other_is_mapped() {
+        let own = maps_of(Pid::this().as_raw());
+        assert_eq!(allocator_of(&own), Some(allocators::GLIBC));
+        assert_eq!(allocator_of(&[]), None);
+    }
+
+    #[test]
+    fn of_two_allocators_the_one_that_was_mapped_first_serves() {
+        let mut maps = maps_of(Pid::this().as_raw());
+        maps.truncate(2);
+        maps[0].pathname = MMapPath::Path("/usr/lib/libjemalloc.so.2".into());
+        maps[1].pathname = MMapPath::Path("/usr/lib/libprimalloc.so.0".into());
+        assert_eq!(allocator_of(&maps), Some(allocators::PRIMALLOC));
+        maps.reverse();
+        assert_eq!(allocator_of(&maps), Some("jemalloc"));
+    }
+}
