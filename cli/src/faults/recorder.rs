@@ -59,6 +59,8 @@ pub struct End {
 /// Ready to watch: the events are open, so that nothing of the program is missed.
 pub struct Recorder {
     plan: Plan,
+    /// Since when counts and times are taken.
+    begin: Instant,
     /// Of what runs already.
     tree: Option<ProcessTree>,
     /// What was before, and does not count.
@@ -80,6 +82,7 @@ impl Recorder {
             Target::NextChild => None,
             Target::Process(pid) => Some(ProcessTree::of_running(pid)),
         };
+        let begin = Instant::now();
         let first_sample = tree.as_mut().and_then(ProcessTree::sample).unwrap_or_default();
         let open = || match &tree {
             None => Events::of_next_child(plan.every),
@@ -90,7 +93,7 @@ impl Recorder {
             Some(Ok(events)) => (Some(events), None),
             Some(Err(error)) => (None, Some(refusal::explain(&error))),
         };
-        Recorder { plan, tree, first_sample, events, unattributed }
+        Recorder { plan, begin, tree, first_sample, events, unattributed }
     }
 
     /// Why faults will not be attributed, if they will not.
@@ -99,7 +102,10 @@ impl Recorder {
     }
 
     /// Watches in a thread of its own; `minor_before` faults are not the program's.
-    pub fn begin(self, pid: Pid, command: String, minor_before: u64) -> Result<Running> {
+    pub fn begin(mut self, pid: Pid, command: String, minor_before: u64) -> Result<Running> {
+        if self.plan.target == Target::NextChild {
+            self.begin = Instant::now();
+        }
         let end = Arc::new(OnceLock::new());
         let heard = end.clone();
         let watch = move || Watch::new(self, pid, command, minor_before).run(&heard);
@@ -117,9 +123,9 @@ impl Running {
         let _ = self.end.set(Instant::now());
         let mut findings =
             self.thread.join().map_err(|_| anyhow!("watching has failed; this is a defect"))?;
-        if findings.unattributed.is_some() && end.minor > 0 {
-            (findings.minor_faults, findings.major_faults) = (end.minor, end.major);
+        if findings.unattributed.is_some() {
             findings.timeline.complete((end.minor, end.major));
+            (findings.minor_faults, findings.major_faults) = findings.timeline.counted();
         }
         findings.peak_resident_bytes = findings.peak_resident_bytes.max(end.peak_resident_bytes);
         Ok(findings)
@@ -131,7 +137,6 @@ struct Watch {
     recorder: Recorder,
     pid: Pid,
     command: String,
-    begin: Instant,
     next_point: Duration,
     next_names: Duration,
     names_pause: Duration,
@@ -167,7 +172,6 @@ impl Watch {
             recorder,
             pid,
             command,
-            begin: Instant::now(),
             next_point: Duration::ZERO,
             next_names: Duration::ZERO,
             names_pause: NAMES_PAUSE_FIRST,
@@ -190,38 +194,43 @@ impl Watch {
 
     fn run(mut self, end: &OnceLock<Instant>) -> Findings {
         loop {
-            let ended = end.get().map(|end| end.saturating_duration_since(self.begin));
-            self.take_events(ended.is_some());
-            match ended {
-                None => self.look_if_due(),
-                Some(end) => {
-                    if self.next_names.is_zero() {
-                        self.read_names(); // it was over before the first look
-                    }
-                    self.add_point(end);
-                    return self.findings();
+            if let Some(end) = end.get() {
+                // What a process that goes on does while its records are read is no part of it.
+                self.add_point(Some(end.saturating_duration_since(self.recorder.begin)));
+                self.take_events(true);
+                if self.next_names.is_zero() {
+                    self.read_names(); // it was over before the first look
                 }
+                return self.findings();
             }
+            self.take_events(false);
+            self.look_if_due();
             self.wait();
         }
     }
 
+    fn elapsed(&self) -> Duration {
+        self.recorder.begin.elapsed()
+    }
+
     fn look_if_due(&mut self) {
-        let now = self.begin.elapsed();
+        let now = self.elapsed();
         if now >= self.next_names {
             self.read_names();
+            self.take_sample(); // an interval may be longer than the program
             self.next_names = now + self.names_pause;
             self.names_pause = (self.names_pause * 2).min(NAMES_PAUSE);
         }
+        let now = self.elapsed();
         if now >= self.next_point {
-            self.add_point(now);
+            self.add_point(None);
             self.next_point = now + self.timeline.interval;
         }
     }
 
     fn wait(&self) {
         let next = self.next_point.min(self.next_names);
-        let left = next.saturating_sub(self.begin.elapsed()).as_millis() as u64;
+        let left = next.saturating_sub(self.elapsed()).as_millis() as u64;
         let milliseconds = left.clamp(1, LOOK_MILLISECONDS);
         match &self.recorder.events {
             Some(events) => events.wait(milliseconds as u16),
@@ -229,15 +238,21 @@ impl Watch {
         }
     }
 
-    fn add_point(&mut self, now: Duration) {
+    /// What there is now; at `end` if the program has ended then. The time is that of the counts,
+    /// for sizes and names may have taken long to read.
+    fn add_point(&mut self, end: Option<Duration>) {
+        let is_there = self.take_sample();
+        let counts = self.counts();
+        let now = end.filter(|_| !is_there).unwrap_or_else(|| self.elapsed());
+        let Sample { resident_bytes, virtual_bytes, .. } = self.last_sample;
+        self.timeline.push(now, counts, resident_bytes, virtual_bytes);
+    }
+
+    /// False when the program has ended.
+    fn take_sample(&mut self) -> bool {
         let sample = self.tree.sample();
         self.last_sample = sample.unwrap_or(self.last_sample);
-        let counts = self.counts();
-        let Sample { resident_bytes, virtual_bytes, .. } = self.last_sample;
-        // The fork's own first moment has nothing to show.
-        if now > Duration::ZERO {
-            self.timeline.push(now, counts, resident_bytes, virtual_bytes);
-        }
+        sample.is_some()
     }
 
     fn counts(&mut self) -> (u64, u64) {
@@ -361,7 +376,7 @@ impl Watch {
         let pids: Vec<u32> = self.spaces.keys().copied().collect();
         pids.into_iter().for_each(|pid| self.settle(pid));
         self.timeline.close();
-        let (minor, major) = self.counts();
+        let (minor, major) = self.timeline.counted();
         let is_attributed = self.recorder.events.is_some();
         let allocator = main_allocator(&self.allocators, self.own_allocator).map(str::to_owned);
         let pid = (self.recorder.plan.target != Target::NextChild).then_some(self.pid.as_raw());
@@ -430,4 +445,38 @@ fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64) -> Vec<KindRo
         }
     };
     KINDS.into_iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Watches the test itself by what /proc tells.
+    fn recorder() -> Recorder {
+        let target = Target::Process(Pid::this());
+        Recorder::new(Plan { target, interval: None, every: 1, attribute: false })
+    }
+
+    const PAUSE: Duration = Duration::from_millis(50);
+
+    #[test]
+    fn time_is_counted_for_as_long_as_faults_are() {
+        let recorder = recorder();
+        thread::sleep(PAUSE);
+        let running = recorder.begin(Pid::this(), String::new(), 0).unwrap();
+        let findings = running.finish(End::default()).unwrap();
+        assert!(findings.seconds >= PAUSE.as_secs_f64(), "{}", findings.seconds);
+    }
+
+    #[test]
+    fn what_goes_on_is_counted_until_it_is_looked_at() {
+        let mut watch = Watch::new(recorder(), Pid::this(), String::new(), 0);
+        thread::sleep(PAUSE);
+        watch.add_point(Some(Duration::ZERO));
+        assert!(watch.timeline.seconds() >= PAUSE.as_secs_f64());
+        watch.tree = ProcessTree::new(Pid::from_raw(i32::MAX));
+        watch.timeline = Timeline::new(None);
+        watch.add_point(Some(PAUSE));
+        assert_eq!(watch.timeline.seconds(), PAUSE.as_secs_f64(), "one that has ended");
+    }
 }

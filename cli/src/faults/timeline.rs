@@ -77,6 +77,11 @@ impl Timeline {
         }
     }
 
+    /// Minor and major faults of all points.
+    pub fn counted(&self) -> (u64, u64) {
+        self.counted
+    }
+
     /// Whether there is something to draw: sizes were seen, and it took long enough for a rate.
     pub fn is_seen(&self) -> bool {
         let shortest = self.interval.min(FIRST_INTERVAL) / 2;
