@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nix::unistd::{Pid, Uid, User};
-use procfs::ProcError;
-use procfs::process::{MMapPath, Process, Stat, all_processes};
+use procfs::process::{MMapPath, Process, Stat, Task, all_processes};
+use procfs::{ProcError, ProcResult};
 use serde::Serialize;
 
 use crate::allocators::is_glibc;
@@ -63,6 +63,7 @@ pub fn list() -> Result<Listing> {
     let mut versions = Versions::default();
     let mut programs = HashMap::new();
     for process in all_processes().context("/proc cannot be read")?.flatten() {
+        let Ok(process) = open(process.pid) else { continue };
         let mapped = mapped_primalloc(&process).map(|mapped| {
             mapped.or_else(|| is_linked(&process, &mut programs).then_some(Mapped::Linked))
         });
@@ -99,6 +100,40 @@ pub fn descendants(is_parent: impl Fn(i32) -> bool) -> HashMap<i32, u64> {
     }
 }
 
+/// The number under which /proc shows the process's memory: its own, or that of a thread which goes
+/// on where the first one has ended.
+pub fn shown_as(pid: i32) -> i32 {
+    let Ok(process) = Process::new(pid) else { return pid };
+    if !process.stat().is_ok_and(|stat| has_ended(&stat) && stat.num_threads > 1) {
+        return pid;
+    }
+    let goes_on = |task: &Task| task.stat().is_ok_and(|stat| !has_ended(&stat));
+    let mut tasks = process.tasks().into_iter().flatten().flatten();
+    tasks.find(goes_on).map_or(pid, |task| task.tid)
+}
+
+/// The process as /proc shows it, whether or not its first thread has ended before the others.
+pub fn open(pid: i32) -> ProcResult<Process> {
+    let mut process = Process::new(shown_as(pid))?;
+    process.pid = pid;
+    Ok(process)
+}
+
+/// The same of its state, sizes and counts.
+pub fn stat_of(pid: i32) -> Option<Stat> {
+    let stat = Process::new(pid).ok()?.stat().ok()?;
+    if !has_ended(&stat) {
+        return Some(stat);
+    }
+    let mut thread = open(pid).ok()?.stat().ok()?;
+    (thread.pid, thread.starttime) = (pid, stat.starttime);
+    Some(thread)
+}
+
+pub fn has_ended(stat: &Stat) -> bool {
+    "ZX".contains(stat.state)
+}
+
 /// What the process has started, if it is the tool itself, and that is one program.
 pub fn program_of_tool(pid: i32) -> Option<i32> {
     let name = |process: Process| Some(process.exe().ok()?.file_name()?.to_owned());
@@ -113,16 +148,16 @@ pub fn program_of_tool(pid: i32) -> Option<i32> {
 /// When the process started, if it still runs: another one may get its number. Of one that is about
 /// to end nothing can be seen any more, as its memory has gone before it.
 pub fn start_of(pid: i32) -> Option<u64> {
-    stat_of(pid).filter(|stat| stat.vsize > 0).map(|stat| stat.starttime)
+    running(pid).filter(|stat| stat.vsize > 0).map(|stat| stat.starttime)
 }
 
 /// Whether the one that started then is still there.
 pub fn is_same_process(pid: i32, start: u64) -> bool {
-    stat_of(pid).is_some_and(|stat| stat.starttime == start)
+    running(pid).is_some_and(|stat| stat.starttime == start)
 }
 
-fn stat_of(pid: i32) -> Option<Stat> {
-    Process::new(pid).ok()?.stat().ok().filter(|stat| !"ZX".contains(stat.state))
+fn running(pid: i32) -> Option<Stat> {
+    stat_of(pid).filter(|stat| !has_ended(stat))
 }
 
 enum Mapped {
@@ -194,7 +229,7 @@ fn state_of(process: &Process, path: &Path) -> (PathBuf, LibraryState) {
 
 /// Where the file lies that the process knows by this path: it may be in a container.
 pub fn seen_by(process: &Process, path: &Path) -> PathBuf {
-    let root = format!("/proc/{}/root", process.pid());
+    let root = format!("/proc/{}/root", shown_as(process.pid()));
     Path::new(&root).join(path.strip_prefix("/").unwrap_or(path))
 }
 

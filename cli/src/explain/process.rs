@@ -24,7 +24,7 @@ const ENTRY_SIZE: u64 = 8;
 const ENTRIES: usize = 16 << 10;
 
 pub fn subject(pid: i32) -> Result<Subject> {
-    let process = Process::new(pid).map_err(|error| refusal(pid, error))?;
+    let process = processes::open(pid).map_err(|error| refusal(pid, error))?;
     let program = processes::program_name(&process).or_else(|| Some(process.stat().ok()?.comm));
     check(&process)?;
     let maps = proc_texts::smaps(&process).map_err(|error| refusal(pid, error))?;
@@ -66,8 +66,9 @@ pub struct ProcessMemory {
 impl ProcessMemory {
     /// The kernel lets us as it lets a debugger.
     pub fn open(pid: i32) -> Result<ProcessMemory> {
+        let number = processes::shown_as(pid);
         let open = |name: &str| {
-            let path = format!("/proc/{pid}/{name}");
+            let path = format!("/proc/{number}/{name}");
             File::open(&path).map_err(|error| match error.kind() {
                 ErrorKind::PermissionDenied => forbidden(pid),
                 _ => Error::new(error).context(format!("{path} cannot be read")),

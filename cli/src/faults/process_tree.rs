@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 use procfs::process::{MemoryMap, Process, Stat};
 
 use crate::proc_texts;
-use crate::processes::descendants;
+use crate::processes::{self, descendants, has_ended, stat_of};
 
 /// Looking for new processes takes at most this part of the time.
 const SEARCH_PART: u32 = 20;
@@ -60,7 +60,7 @@ impl ProcessTree {
         if Instant::now() >= self.next_search {
             self.search();
         }
-        let root = stat_of(self.root).filter(|stat| stat.state != 'Z')?;
+        let root = stat_of(self.root).filter(|stat| !has_ended(stat))?;
         let mut sum = Sample::default();
         self.add(&mut sum, &root);
         let mut ended = Vec::new();
@@ -121,20 +121,16 @@ fn threads_of(pid: i32) -> Vec<i32> {
 
 /// The kernel asks the same of who reads its mappings as of who counts its faults.
 fn may_be_watched(pid: i32) -> bool {
-    Process::new(pid).and_then(|process| proc_texts::maps(&process)).is_ok()
-}
-
-fn stat_of(pid: i32) -> Option<Stat> {
-    Process::new(pid).ok()?.stat().ok()
+    processes::open(pid).and_then(|process| proc_texts::maps(&process)).is_ok()
 }
 
 pub fn maps_of(pid: i32) -> Vec<MemoryMap> {
-    let maps = Process::new(pid).and_then(|process| proc_texts::maps(&process));
+    let maps = processes::open(pid).and_then(|process| proc_texts::maps(&process));
     maps.map_or_else(|_| Vec::new(), |maps| maps.0)
 }
 
 pub fn is_running(pid: Pid) -> bool {
-    stat_of(pid.as_raw()).is_some_and(|stat| !"ZX".contains(stat.state))
+    stat_of(pid.as_raw()).is_some_and(|stat| !has_ended(&stat))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::allocator::{allocator_of, main_allocator};
 use super::events::Events;
 use super::findings::{Findings, KindRow, Subject};
 use super::pages::Pages;
-use super::process_tree::{ProcessTree, Sample, maps_of};
+use super::process_tree::{ProcessTree, Sample, is_running, maps_of};
 use super::records::{Event, Fault, Mapped, Stack};
 use super::sites::{Code, Sites, Trace};
 use super::timeline::Timeline;
@@ -296,10 +296,14 @@ impl Watch {
                 Event::Mapped(mapped) => self.map(&mapped),
                 Event::Forked { pid, parent } => {
                     let copy = self.spaces.get(&parent).map(AddressSpace::forked);
+                    self.settle(pid); // of another one that had the number
                     self.spaces.insert(pid, copy.unwrap_or_default());
                     self.processes += 1;
                 }
-                Event::Execed { pid } | Event::Exited { pid } => self.settle(pid),
+                Event::Execed { pid } => self.settle(pid),
+                // Its first thread has: others may go on.
+                Event::Exited { pid } if is_running(Pid::from_raw(pid as i32)) => {}
+                Event::Exited { pid } => self.settle(pid),
             }
         }
     }

@@ -13,6 +13,7 @@ use super::registers::{RED_ZONE, RETURN, Registers, STACK_ALIGNMENT};
 use super::tracee::{Resume, Stop, Tracee, Vectors};
 use super::written::Written;
 use crate::explain::{Memory, ProcessMemory};
+use crate::processes::shown_as;
 use crate::verbs::tell;
 
 /// Room for texts, between what the thread has on its stack and what calls have there.
@@ -213,7 +214,7 @@ impl Drop for Held<'_> {
 
 /// The kernel lets a debugger write where the process itself could not.
 fn write(pid: i32, place: u64, bytes: &[u8]) -> Result<()> {
-    let path = format!("/proc/{pid}/mem");
+    let path = format!("/proc/{}/mem", shown_as(pid));
     let file = File::options().write(true).open(path);
     let written = file.and_then(|file| file.write_all_at(bytes, place));
     written.context("its memory cannot be written")

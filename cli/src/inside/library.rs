@@ -13,7 +13,7 @@ use procfs::process::{MMPermissions, MemoryMap, Process};
 
 use super::refusal;
 use crate::explain::{Image, Memory, has_heap, is_loaded, path_of};
-use crate::processes::{is_library, seen_by};
+use crate::processes::{self, is_library, seen_by};
 
 /// A program or a library.
 struct Loaded {
@@ -76,10 +76,10 @@ impl Library {
     }
 
     fn function_in_file(&self, loaded: &Loaded, name: &str) -> Option<u64> {
-        let process = Process::new(self.pid).ok()?;
+        let process = processes::open(self.pid).ok()?;
         let is_program = process.exe().is_ok_and(|program| program == loaded.path);
         let path = match is_program {
-            true => Path::new("/proc").join(self.pid.to_string()).join("exe"),
+            true => Path::new("/proc").join(processes::shown_as(self.pid).to_string()).join("exe"),
             false => seen_by(&process, &loaded.path),
         };
         let file = std::fs::File::open(path).ok()?;

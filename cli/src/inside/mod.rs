@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::explain::{self, ProcessMemory};
 use crate::proc_texts;
-use crate::processes::program_name;
+use crate::processes::{self, program_name};
 use held::Held;
 use keeper::{Keeper, Tool};
 use library::Library;
@@ -63,7 +63,7 @@ pub struct Change {
 impl Inside {
     pub fn open(pid: i32) -> Result<Inside> {
         refusal::check_numbers(pid)?;
-        let process = Process::new(pid).map_err(|error| explain::refusal(pid, error))?;
+        let process = processes::open(pid).map_err(|error| explain::refusal(pid, error))?;
         explain::check(&process)?;
         let maps = proc_texts::maps(&process).map_err(|error| explain::refusal(pid, error))?;
         let maps: Vec<_> = maps.into_iter().collect();

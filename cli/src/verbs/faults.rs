@@ -20,6 +20,7 @@ use crate::faults::{End, Findings, Plan, Recorder, Target, is_running};
 use crate::library;
 use crate::output::faults as output;
 use crate::proc_texts;
+use crate::processes;
 use crate::program::{self, Program};
 use crate::verbs::meant::{meant, process_number};
 use crate::verbs::profile_options::keep_output_free;
@@ -246,7 +247,7 @@ fn raise_limit_of_files() {
 
 /// The command line of a process that may be watched.
 fn check_process(pid: Pid) -> Result<String> {
-    let process = procfs::process::Process::new(pid.as_raw());
+    let process = processes::open(pid.as_raw());
     let process = process.map_err(|error| explain::refusal(pid.as_raw(), error))?;
     explain::check(&process)?;
     let status = proc_texts::status(&process);

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use procfs::process::Process;
 
 use super::meant::meant;
 use super::process_files::NUMBER;
@@ -18,6 +17,7 @@ use crate::explain::{Asked, explain};
 use crate::inside::Inside;
 use crate::output::time_text;
 use crate::proc_texts;
+use crate::processes;
 use crate::profile::{self, View};
 
 /// Long enough for what a service does again and again.
@@ -71,7 +71,7 @@ fn check_unwatched(pid: i32) -> Result<()> {
 }
 
 fn command_of(pid: i32) -> Result<String> {
-    let words = Process::new(pid).and_then(|process| proc_texts::cmdline(&process));
+    let words = processes::open(pid).and_then(|process| proc_texts::cmdline(&process));
     let words = words.with_context(|| format!("{pid}: its command line cannot be read"))?;
     Ok(shell_text(&words.into_iter().map(OsString::from).collect::<Vec<_>>()))
 }
