@@ -163,17 +163,23 @@ impl Events {
     ///
     /// One ring is read before the next, so that the later holds records that are younger than
     /// what has been missed in the earlier: those wait for the next call, unless it is the last.
+    /// With the first of them a ring is left, for a storm may bring more as fast as one reads.
     pub fn take(&mut self, is_last: bool) -> Vec<Timed> {
-        let now = if is_last { u64::MAX } else { monotonic_nanoseconds() };
+        let now = monotonic_nanoseconds();
         for ring in &mut self.rings {
             let is_major = ring.role == Role::Major;
             let config = ring.sampler.config().clone();
             while let Some(record) = ring.sampler.next_record() {
-                self.pending.extend(parse(&record, &config, is_major));
+                let timed = parse(&record, &config, is_major);
+                let is_young = timed.as_ref().is_some_and(|timed| timed.time > now);
+                self.pending.extend(timed);
+                if is_young {
+                    break;
+                }
             }
         }
         self.pending.sort_by_key(|timed| timed.time);
-        let ready = self.pending.partition_point(|timed| timed.time <= now);
+        let ready = self.pending.partition_point(|timed| is_last || timed.time <= now);
         self.pending.drain(..ready).collect()
     }
 }
@@ -272,6 +278,14 @@ fn processors_of(list: &str) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{self, Sender};
+    use std::time::Instant;
+
+    use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    use nix::unistd::gettid;
+
     use super::*;
 
     #[test]
@@ -279,5 +293,49 @@ mod tests {
         assert_eq!(processors_of("0-3,8\n"), [0, 1, 2, 3, 8]);
         assert_eq!(processors_of("0\n"), [0]);
         assert!(processors_of("").is_empty());
+    }
+
+    const STORM: Duration = Duration::from_secs(10);
+
+    /// Takes page faults, for a while or until it is told to end.
+    fn storm(tell_thread: &Sender<i32>, is_over: &AtomicBool) {
+        const BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).unwrap();
+        tell_thread.send(gettid().as_raw()).unwrap();
+        let (begin, rights) = (Instant::now(), ProtFlags::PROT_READ | ProtFlags::PROT_WRITE);
+        while !is_over.load(Ordering::Relaxed) && begin.elapsed() < STORM {
+            // SAFETY: the mapping is fresh, and nobody else knows it.
+            unsafe {
+                let block = mmap_anonymous(None, BYTES, rights, MapFlags::MAP_PRIVATE).unwrap();
+                let bytes = block.cast::<u8>();
+                (0..BYTES.get()).step_by(4096).for_each(|at| bytes.add(at).write_volatile(1));
+                munmap(block, BYTES.get()).unwrap();
+            }
+        }
+    }
+
+    /// Reads once what threads have left, with what processor time they let a thread have.
+    fn read_behind(threads: &[i32]) -> io::Result<usize> {
+        // SAFETY: takes numbers only, and is about this thread alone.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, gettid().as_raw() as libc::id_t, 10) };
+        let mut events = Events::of_threads(threads, 1)?;
+        thread::sleep(Duration::from_millis(10));
+        Ok(events.take(false).len())
+    }
+
+    #[test]
+    fn a_storm_that_is_faster_than_its_reader_does_not_hold_it() {
+        let is_over = AtomicBool::new(false);
+        let (tell_thread, told) = mpsc::channel();
+        thread::scope(|scope| {
+            let storms = [(); 2].map(|()| scope.spawn(|| storm(&tell_thread.clone(), &is_over)));
+            let threads = [(); 2].map(|()| told.recv().unwrap());
+            let taken = scope.spawn(move || read_behind(&threads)).join().unwrap();
+            let is_held = storms.iter().all(|storm| storm.is_finished());
+            is_over.store(true, Ordering::Relaxed);
+            match taken {
+                Ok(taken) => assert!(taken > 0 && !is_held, "{taken}"),
+                Err(error) => eprintln!("skipped: faults may not be watched: {error}"),
+            }
+        });
     }
 }
