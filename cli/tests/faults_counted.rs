@@ -3,10 +3,13 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 
+use assert_cmd::cargo::cargo_bin;
+use nix::unistd::getuid;
 use serde_json::Value;
 use support::*;
 
@@ -116,4 +119,31 @@ fn assert_tell_of(pid: u32, told: &[Output]) {
         let text = String::from_utf8_lossy(&told.stdout);
         assert!(text.starts_with(&format!("counted ({pid}): ")), "{told:?}");
     }
+}
+
+#[test]
+fn of_a_program_that_the_kernel_hides_the_counts_remain() {
+    if !getuid().is_root() {
+        eprintln!("skipped: only root can become somebody else");
+        return;
+    }
+    // Everybody can reach both, and nobody else may read the program.
+    let place = |name| std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+    let (copy, hidden) = (place("primalloc"), place("hidden"));
+    for (from, to, mode) in
+        [(cargo_bin!("primalloc"), &copy, 0o755), (PROGRAM.as_path(), &hidden, 0o711)]
+    {
+        copy_program(from, to);
+        set_mode(to, mode);
+    }
+    let nobody = 65534;
+    let mut tool = Command::new(&copy);
+    tool.args(["faults", "--json", "--"]).arg(&hidden).args(["heap", "2"]);
+    let output = tool.uid(nobody).gid(nobody).output().unwrap();
+    [copy, hidden].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert!(found["minor_faults"].as_u64().unwrap() >= 2 * BLOCK_PAGES, "{found}");
+    assert_eq!(found["attributed"], false);
+    assert_eq!(found["minor_faults"], drawn(&found));
 }

@@ -256,13 +256,17 @@ impl Watch {
     }
 
     fn counts(&mut self) -> (u64, u64) {
-        match &mut self.recorder.events {
-            Some(events) => events.counts(),
-            None => (
-                self.last_sample.minor.saturating_sub(self.first_sample.minor),
-                self.last_sample.major.saturating_sub(self.first_sample.major),
-            ),
-        }
+        self.counts_of_events().unwrap_or((
+            self.last_sample.minor.saturating_sub(self.first_sample.minor),
+            self.last_sample.major.saturating_sub(self.first_sample.major),
+        ))
+    }
+
+    /// Nothing where the kernel does not show a program's faults: each has some when it begins.
+    fn counts_of_events(&mut self) -> Option<(u64, u64)> {
+        let may_have_none = self.recorder.plan.target != Target::NextChild;
+        let counts = self.recorder.events.as_mut()?.counts();
+        Some(counts).filter(|counts| may_have_none || *counts != (0, 0))
     }
 
     fn read_names(&mut self) {
@@ -377,6 +381,10 @@ impl Watch {
     }
 
     fn findings(mut self) -> Findings {
+        if self.recorder.events.is_some() && self.counts_of_events().is_none() {
+            self.recorder.events = None;
+            self.recorder.unattributed = Some(refusal::OTHER_RIGHTS.to_owned());
+        }
         let pids: Vec<u32> = self.spaces.keys().copied().collect();
         pids.into_iter().for_each(|pid| self.settle(pid));
         self.timeline.close();

@@ -10,6 +10,10 @@ const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 /// Above this, some distributions' kernels refuse everybody but root.
 const PARANOID_FOR_OWN_PROCESSES: i32 = 2;
 
+/// Why a program's events tell nothing although they could be opened.
+pub const OTHER_RIGHTS: &str = "the program has other rights than its user, as by setuid, or its \
+     user may not read it; the kernel shows its faults to root only";
+
 /// One sentence: why, and what to do.
 pub fn explain(error: &io::Error) -> String {
     let paranoid = fs::read_to_string(PARANOID).ok().and_then(|text| text.trim().parse().ok());
