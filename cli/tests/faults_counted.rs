@@ -94,6 +94,12 @@ fn without_first_thread(library: Option<PathBuf>, verbs: &[&[&str]]) -> (u32, Ve
 }
 
 #[test]
+fn a_static_programs_allocator_is_not_known() {
+    let found = faults(&["--", STATIC_PROGRAM.to_str().unwrap()]);
+    assert_eq!(found["allocator"], Value::Null, "{found}");
+}
+
+#[test]
 fn a_process_without_its_first_thread_can_be_looked_at() {
     let verbs: [&[&str]; 3] = [
         &["faults", "--json", "--duration", "300ms", "--pid"],

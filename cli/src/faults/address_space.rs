@@ -6,12 +6,14 @@
 //! are counted with it, and go to a kind when it is replaced.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
 use super::Kind;
 use super::records::{Fault, Mapped};
+use crate::allocators;
 
 /// How far below the stack pointer a program may write; Linux allows compilers this much probing.
 const BELOW_STACK_POINTER: u64 = 64 << 10;
@@ -85,6 +87,7 @@ pub struct AddressSpace {
     pub generation: u64,
     /// A library that replaces malloc is loaded: whatever is anonymous is taken to be its.
     pub allocator: Option<&'static str>,
+    has_glibc: bool,
     /// Where the file mapping ended that was reported last: .bss begins there.
     file_end: Option<u64>,
 }
@@ -162,6 +165,7 @@ impl AddressSpace {
     fn insert(&mut self, new: Mapping) -> Vec<(Kind, Tally)> {
         if new.is_executable {
             self.generation += 1;
+            self.has_glibc |= allocators::is_glibc(Path::new(&*new.name));
         }
         let old: Vec<Mapping> = self.overlapping(new.start, new.end).cloned().collect();
         let mut settled = Vec::new();
@@ -185,6 +189,11 @@ impl AddressSpace {
     pub fn settle(&mut self) -> Vec<(Kind, Tally)> {
         let mappings = std::mem::take(&mut self.mappings);
         mappings.values().map(|mapping| (self.kind_of(mapping), mapping.tally)).collect()
+    }
+
+    /// Where no other is seen, the C library's, if there is one: a static program may have any.
+    pub fn serving_allocator(&self) -> Option<&'static str> {
+        self.allocator.or_else(|| self.has_glibc.then_some(allocators::GLIBC))
     }
 
     pub fn executables(&self) -> impl Iterator<Item = &Mapping> {

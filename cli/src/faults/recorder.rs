@@ -346,7 +346,9 @@ impl Watch {
         if !fault.is_major {
             self.recorded += fault.period;
         }
-        *self.allocators.entry(space.allocator.unwrap_or(allocators::GLIBC)).or_default() += 1;
+        if let Some(allocator) = space.serving_allocator() {
+            *self.allocators.entry(allocator).or_default() += 1;
+        }
         let place = space.place(fault);
         let (code, is_allocators) =
             self.codes.get(fault, space, &mut self.sites, &mut self.objects);
