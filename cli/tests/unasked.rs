@@ -149,10 +149,12 @@ fn numbers_are_those_of_the_tools_own_namespace() {
     let tool = plain_tool();
     let tool = tool.get_program().to_str().unwrap();
     let id = process.id();
-    let output = unshare(&[tool, "trim", &id]).unwrap();
-    assert_says(&output, "/proc here is that of another PID namespace than the tool's");
-    let output = unshare(&["--mount-proc", tool, "trim", &id]).unwrap();
-    assert_says(&output, "there is no such process");
+    for verb in [&["trim"][..], &["faults", "--duration", "100ms", "--pid"]] {
+        let output = unshare(&[&[tool], verb, &[&id]].concat()).unwrap();
+        assert_says(&output, "/proc here is that of another PID namespace than the tool's");
+        let output = unshare(&[&["--mount-proc", tool], verb, &[&id]].concat()).unwrap();
+        assert_says(&output, "there is no such process");
+    }
     process.assert_unharmed();
 }
 

@@ -49,7 +49,7 @@ pub use memory::Memory;
 pub use note::has_heap;
 pub use options::{Setting, Value};
 pub use process::ProcessMemory;
-pub use refusal::{check, forbidden, refusal};
+pub use refusal::{check, check_numbers, forbidden, refusal};
 
 use books::Books;
 use mappings::{Ground, Mappings};

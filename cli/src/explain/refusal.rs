@@ -1,7 +1,9 @@
 //! Why a process cannot be looked into, and what may help.
 
+use std::path::Path;
+
 use anyhow::{Result, anyhow, bail};
-use nix::unistd::getuid;
+use nix::unistd::{getpid, getuid};
 use procfs::ProcError;
 use procfs::process::{Process, StatFlags};
 
@@ -17,6 +19,19 @@ pub fn check(process: &Process) -> Result<()> {
     }
     if StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD) {
         bail!("{pid}: it is a thread of the kernel, which has no memory of its own");
+    }
+    Ok(())
+}
+
+/// The kernel's numbers of processes are those of the tool's own PID namespace, but /proc may be
+/// one's from outside, where the same number is another process.
+pub fn check_numbers(pid: i32) -> Result<()> {
+    let own = std::fs::read_link("/proc/self").ok();
+    if own.is_some_and(|own| own != Path::new(&getpid().to_string())) {
+        bail!(
+            "{pid}: /proc here is that of another PID namespace than the tool's, so that it is \
+             not known which process is meant; unshare --mount-proc mounts the right one"
+        );
     }
     Ok(())
 }

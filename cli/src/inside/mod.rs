@@ -62,7 +62,7 @@ pub struct Change {
 
 impl Inside {
     pub fn open(pid: i32) -> Result<Inside> {
-        refusal::check_numbers(pid)?;
+        explain::check_numbers(pid)?;
         let process = processes::open(pid).map_err(|error| explain::refusal(pid, error))?;
         explain::check(&process)?;
         let maps = proc_texts::maps(&process).map_err(|error| explain::refusal(pid, error))?;

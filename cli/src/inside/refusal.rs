@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use nix::errno::Errno;
-use nix::unistd::getpid;
 use procfs::process::{MemoryMap, ProcState, Process, Task};
 
 use crate::explain;
@@ -61,19 +60,6 @@ pub fn of_tracing(pid: i32, tid: i32, error: Errno) -> anyhow::Error {
         Errno::EPERM => explain::forbidden(pid),
         error => anyhow!("{pid}: it cannot be traced: {error}"),
     }
-}
-
-/// The kernel's numbers of processes are those of the tool's own PID namespace, but /proc may be
-/// one's from outside, where the same number is another process.
-pub fn check_numbers(pid: i32) -> Result<()> {
-    let own = std::fs::read_link("/proc/self").ok();
-    if own.is_some_and(|own| own != Path::new(&getpid().to_string())) {
-        bail!(
-            "{pid}: /proc here is that of another PID namespace than the tool's, so that it is \
-             not known which process is meant; unshare --mount-proc mounts the right one"
-        );
-    }
-    Ok(())
 }
 
 /// What a process runs on that does not run on primalloc.

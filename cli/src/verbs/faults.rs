@@ -223,6 +223,9 @@ fn end_of(usage: &libc::rusage, before: &libc::rusage) -> End {
 }
 
 fn watch_process(arguments: &FaultsArguments, pid: Pid) -> Result<ExitCode> {
+    if !arguments.no_perf {
+        explain::check_numbers(pid.as_raw())?; // events know no other numbers
+    }
     let command = check_process(pid)?;
     raise_limit_of_files();
     let mut supervisor = Supervisor::new()?;
