@@ -32,6 +32,9 @@ foreach(page ${PRIMALLOC_MANUAL})
 endforeach()
 install(DIRECTORY "${PROJECT_BINARY_DIR}/man3" DESTINATION ${CMAKE_INSTALL_MANDIR}
         COMPONENT development)
+# The documents that the pages name; their own links past docs/ lead to a checkout.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/primalloc
+        COMPONENT development)
 
 install(EXPORT primalloc_targets NAMESPACE primalloc:: FILE primalloc-targets.cmake
         DESTINATION ${PRIMALLOC_CMAKE_DIRECTORY} COMPONENT development)

@@ -137,6 +137,16 @@ def test_each_function_has_a_manual_page(installed):
     assert "prim_heap_new (3)" in (pages / "primalloc.3").read_text()
 
 
+def test_documents_that_manual_pages_name_are_there(installed):
+    share = installed / "share"
+    assert "share/doc/primalloc/docs" in (share / "man" / "man3" / "primalloc.3").read_text()
+    pages = [page.read_text() for page in (share / "man" / "man3").iterdir()]
+    named = {name for page in pages for name in re.findall(r"docs/[\w-]+\.md", page)}
+    assert len(named) > 3
+    for name in named:
+        assert (share / "doc" / "primalloc" / name).is_file()
+
+
 def test_fetch_content_of_a_checkout(tmp_path):
     folder = build(EXAMPLES / "cxx", tmp_path, f"-DPRIMALLOC_SOURCE={ROOT}")
     assert counts(folder / "words") == f"primalloc {VERSION} serves new"

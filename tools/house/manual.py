@@ -72,6 +72,8 @@ def index_page(sections):
         names = names_of(section)
         lines += [".TP", f".BR {names[0]} (3)", escaped(f"{section.comment.title}: " + ", ".join(
             names) + ".")]
+    lines += [".SH FILES", ".TP", ".I share/doc/primalloc/docs",
+              "below the prefix of the installation: what these pages call docs."]
     return "\n".join([*lines, ".SH SEE ALSO", f".BR {INDEX} (1),", ".BR malloc (3)"]) + "\n"
 
 
