@@ -16,7 +16,7 @@ enum {
     RECEIVED_MAX = 4096,   /* slices that give way to one span: 64 MiB; who takes more may not
                               touch it */
     DONORS_MAX = 32,       /* spans that they lie in */
-    NEEDED_MOST = 8 << 20, /* bytes needed again in an epoch: then what does not move stays */
+    NEEDED_MOST = 1 << 20, /* bytes needed again in an epoch: then what does not move stays */
 };
 
 static struct lock recycle_lock; /* (lock: RECYCLE) held while donors are BUSY */
