@@ -11,7 +11,7 @@
 #include "settings/options.h"
 
 enum {
-    RECEIVED_MIN = 32,     /* slices of a span worth the system calls: 1 MiB */
+    RECEIVED_MIN = 32,     /* slices worth the system calls: 512 KiB */
     DONOR_MIN = 8,         /* slices of a span whose pages are worth moving: 128 KiB */
     RECEIVED_MAX = 4096,   /* slices that give way to one span: 64 MiB; who takes more may not
                               touch it */

@@ -1,4 +1,4 @@
-/* recycle.h - physical pages for a fresh span, from free spans that are too small for it.
+/* recycle.h - physical pages for a fresh span, or a part of one, from free spans elsewhere.
  *
  * When only CLEAN extents have room for a large request, free memory lies about in DIRTY pieces.
  * Moving their pages costs a twentieth of faulting new ones, and growing that way does not raise

@@ -54,25 +54,23 @@ def test_cmake_finds_the_package(installed, tmp_path):
     assert not re.search(r" U (malloc|free)(@|$)", names, re.MULTILINE)
 
 
+def what_cmake_finds(installed, folder, asked):
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(asks LANGUAGES C)\n"
+        f"find_package(primalloc {asked})\nmessage(STATUS \"found: ${{primalloc_FOUND}}\")\n")
+    said = run("cmake", "-S", folder, "-B", folder / "b", f"-DCMAKE_PREFIX_PATH={installed}")
+    return re.search("found: (.*)", said)[1] in ("1", "TRUE")
+
+
 @pytest.mark.parametrize(("asked", "is_right"), [(VERSION, True), ("0.0.1", False), ("9.0", False)])
 def test_cmake_compares_versions(installed, tmp_path, asked, is_right):
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.16)\nproject(asks LANGUAGES C)\n"
-        f"find_package(primalloc {asked} QUIET)\n"
-        "if(NOT TARGET primalloc::primalloc)\nmessage(STATUS \"not found\")\nendif()\n")
-    said = run("cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={installed}")
-    assert ("not found" not in said) == is_right
+    assert what_cmake_finds(installed, tmp_path, f"{asked} QUIET") == is_right
 
 
 @pytest.mark.parametrize(("asked", "is_right"), [
     ("static prefixed", True), ("static OPTIONAL_COMPONENTS gone", True), ("static gone", False)])
 def test_cmake_finds_components(installed, tmp_path, asked, is_right):
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.16)\nproject(asks LANGUAGES C)\n"
-        f"find_package(primalloc QUIET COMPONENTS {asked})\n"
-        "message(STATUS \"found: ${primalloc_FOUND}\")\n")
-    said = run("cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={installed}")
-    assert (re.search("found: (.*)", said)[1] in ("1", "TRUE")) == is_right
+    assert what_cmake_finds(installed, tmp_path, f"QUIET COMPONENTS {asked}") == is_right
 
 
 def test_pkg_config_finds_the_package(installed, tmp_path):
