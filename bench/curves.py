@@ -9,7 +9,7 @@
   pages     what each row of rows.toml gives back to the system (the library's own statistics)
 
 Examples:
-  bench/curves.py                        all, some 13 minutes; into build/bench-results
+  bench/curves.py                        all, some 20 minutes; into build/bench-results
   bench/curves.py --only calls,latency   some; the others stay as they were measured before
 """
 
