@@ -96,7 +96,7 @@ void report_help(void) {
         line_end(&line);
     }
     report_text("\nSizes take K, M, G or T; times take ms, s or min. GLIBC_TUNABLES, mallopt, "
-                "MALLOC_ARENA_MAX and so on work, too.\n"
+                "MALLOC_ARENA_MAX and so on work.\n"
                 "PRIMALLOC_VERBOSE=1 shows what is set, and where.\n");
 }
 

@@ -65,7 +65,7 @@ static bool parse_number(const struct option_row *row, const char *text, size_t 
     return i > 0 && factor > 0 && !__builtin_mul_overflow(number, factor, value);
 }
 
-static bool parse_switch(const char *text, size_t length, uint64_t *value) {
+bool word_is_switch(const char *text, size_t length, uint64_t *value) {
     *value = word_is(text, length, "1") || word_is(text, length, "on") ||
              word_is(text, length, "yes") || word_is(text, length, "true");
     return *value || word_is(text, length, "0") || word_is(text, length, "off") ||
@@ -89,7 +89,7 @@ static bool parse_choice(const struct option_row *row, const char *text, size_t 
 bool option_parse(const struct option_row *row, const char *text, size_t length, uint64_t *value) {
     switch ((enum option_type)row->type) {
     case TYPE_BOOL:
-        return parse_switch(text, length, value);
+        return word_is_switch(text, length, value);
     case TYPE_CHOICE:
         return parse_choice(row, text, length, value);
     case TYPE_TEXT:

@@ -7,6 +7,9 @@
 /* Whether a text of that length is the word, which is in lower case; the text may be in any. */
 bool word_is(const char *text, size_t length, const char *word);
 
+/* Whether it is one of the words for 1 and 0, which the value is then. */
+bool word_is_switch(const char *text, size_t length, uint64_t *value);
+
 /* Reads a value as the row's type takes it; false when it is malformed or out of range. */
 bool option_parse(const struct option_row *row, const char *text, size_t length, uint64_t *value);
 

@@ -105,9 +105,11 @@ static bool read_part(struct profile_settings *settings, const char *part, size_
 PRIM_COLD bool profile_settings_read(struct profile_settings *settings, const char *text,
                                      const char **wrong) {
     size_t length = strcspn(text, ",");
+    uint64_t value;
     *wrong = text;
-    if (length >= PROFILE_PATH_SIZE || read_part(settings, text, length)) {
-        return false; /* who begins with a setting has forgotten the path */
+    if (length >= PROFILE_PATH_SIZE || read_part(settings, text, length) ||
+        word_is_switch(text, length, &value)) {
+        return false; /* who begins with a setting, or switches it on, has forgotten the path */
     }
     *settings = (struct profile_settings){.budget = BUDGET_BY_RATE};
     memcpy(settings->path, text, length);

@@ -352,6 +352,7 @@ def test_files_by_signal_by_bytes_and_at_peaks(profiled):
     ("h.pb.gz,rat=5,peak", "rat=5,peak"), ("h.pb.gz,rate=", "rate="),
     ("h.pb.gz,signal=NO", "signal=NO"), ("h.pb.gz,peak,signal=9", "signal=9"),
     ("rate=64K", "rate=64K"), ("peak,rate=64K", "peak,rate=64K"),
+    ("1", "1"), ("On,rate=64K", "On,rate=64K"), ("0", "0"),
 ])
 def test_wrong_settings_get_one_line(harness, settings, wrong):
     result = harness.run_preloaded(["true"], changes={"PRIMALLOC_PROFILE": settings})
