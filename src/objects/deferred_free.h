@@ -10,7 +10,8 @@
 
 typedef bool deferred_free(bool is_forced, uint64_t heartbeat, void *context);
 
-extern PRIM_HIDDEN _Atomic(deferred_free *) deferred_free_function; /* (atomic: deferred free) */
+/* (atomic: hint) Written under WATCHERS, as its context is. */
+extern PRIM_HIDDEN _Atomic(deferred_free *) deferred_free_function;
 
 /* NULL: none. */
 void deferred_free_set(deferred_free *function, void *context);
@@ -18,8 +19,8 @@ void deferred_free_set(deferred_free *function, void *context);
 /* What deferred_free_beat does if there is a function. */
 bool deferred_free_call(bool is_forced);
 
-/* With no lock held: lets the function free something; returns what it does, false if there is none
- * or the calling thread is inside it or past its destructors. Keeps errno. */
+/* From inside, with no lock held: lets the function free something; returns what it does, false if
+ * there is none or the calling thread is inside it or past its destructors. Keeps errno. */
 PRIM_INLINE bool deferred_free_beat(bool is_forced) {
     return PRIM_UNLIKELY(load_relaxed(&deferred_free_function) != NULL) &&
            deferred_free_call(is_forced);

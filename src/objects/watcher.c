@@ -65,30 +65,36 @@ static watcher_link *link_to(const struct watcher *watcher) {
     return place;
 }
 
-void watcher_register(struct watcher *watcher) {
+PRIM_COLD void watchers_hold(void) {
     thread_cache_nest();
     lock_acquire(&watchers_lock, LOCK_WATCHERS);
+}
+
+PRIM_COLD void watchers_let_go(void) {
+    lock_release(&watchers_lock, LOCK_WATCHERS);
+    thread_cache_leave();
+}
+
+void watcher_register(struct watcher *watcher) {
+    watchers_hold();
     watcher_link *place = link_to(watcher);
     const struct watcher *following = load_relaxed(place);
     if (following != watcher) {
         store_relaxed(&watcher->next, following ? following : &plain);
         store_release(place, watcher); /* order pair: watchers */
     }
-    lock_release(&watchers_lock, LOCK_WATCHERS);
-    thread_cache_leave();
+    watchers_let_go();
 }
 
 void watcher_unregister(struct watcher *watcher) {
-    thread_cache_nest();
-    lock_acquire(&watchers_lock, LOCK_WATCHERS);
+    watchers_hold();
     watcher_link *place = link_to(watcher);
     if (load_relaxed(place) == watcher) {
         const struct watcher *following = load_relaxed(&watcher->next);
         bool is_last = place == &watcher_first && following == &plain;
         store_release(place, is_last ? NULL : following); /* order pair: watchers */
     }
-    lock_release(&watchers_lock, LOCK_WATCHERS);
-    thread_cache_leave();
+    watchers_let_go();
 }
 
 /* The last watcher may have left since the call was found to be watched; and a signal handler may

@@ -105,6 +105,11 @@ size_t watcher_pass_usable_size(const struct watcher *self, const void *block);
 void watcher_register(struct watcher *watcher);
 void watcher_unregister(struct watcher *watcher);
 
+/* Keeps others from changing who watches, or is called now and then (deferred_free.h), for a few
+ * steps; a signal's handler meets the thread inside. */
+void watchers_hold(void);
+void watchers_let_go(void);
+
 /* Passes a call of the program to the chain. */
 void *watcher_allocate(const struct request *request);
 void *watcher_reallocate(void *block, const struct request *request);
