@@ -393,6 +393,7 @@ static PRIM_COLD void end_thread(void *value) {
     cache->tag = 0;
     cache->tag_depth = 0;
     cache->label = 0;
+    store_relaxed(&cache->ignored_depth, 0);
     lock_acquire(&caches.lock, LOCK_CACHES);
     list_remove(&thread_cache_active, cache);
     subtract_relaxed(&caches.count, 1);

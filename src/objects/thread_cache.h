@@ -83,6 +83,7 @@ struct thread_cache {
     uint32_t tag_depth; /* (owner) pushes not taken back */
     uint16_t tag;       /* (owner) in force; 0: none */
     uint16_t label;     /* (owner) of the thread's name, and for how long: thread_label.c */
+    _Atomic uint32_t ignored_depth; /* (owner) within what is no leak: profile_exact.c */
 
     struct thread_cache *next;     /* (lock: CACHES) in the list of caches, or of unused ones */
     struct thread_cache *previous; /* (lock: CACHES) */

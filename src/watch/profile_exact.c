@@ -12,58 +12,36 @@
 #include "base/bits.h"
 #include "objects/arena.h"
 #include "objects/sampler.h"
+#include "objects/thread_cache.h"
 #include "objects/watcher.h"
-#include "os/thread.h"
 #include "settings/options.h"
 #include "watch/check.h"
 #include "watch/live_table.h"
 #include "watch/profile.h"
 
-enum { SCOPES_MAX = 64 };
+/* (atomic: counter) Of all threads that are past their destructors. */
+static _Atomic uint32_t depth_of_ended;
 
-/* A thread whose new blocks are to be ignored. */
-struct scope {
-    _Atomic uintptr_t thread; /* (atomic: scope) thread_mark(); 0: free */
-    unsigned depth;           /* (owner) */
-};
-
-static struct scope scopes[SCOPES_MAX];
-static _Atomic unsigned scope_count; /* (atomic: hint) */
-
-static struct scope *scope_of(uintptr_t thread) {
-    for (unsigned i = 0; i < SCOPES_MAX; i++) {
-        if (load_acquire(&scopes[i].thread) == thread) { /* order pair: scope */
-            return &scopes[i];
-        }
-    }
-    return NULL;
+/* How deep the thread is within what is to be ignored. */
+static _Atomic uint32_t *ignored_depth(void) {
+    struct thread_cache *cache = thread_cache_own();
+    return cache ? &cache->ignored_depth : &depth_of_ended;
 }
 
 PRIM_COLD void profile_exact_ignore_begin(void) {
-    struct scope *scope = scope_of(thread_mark());
-    for (unsigned i = 0; i < SCOPES_MAX && !scope; i++) {
-        uintptr_t nobody = 0;
-        if (compare_exchange_acquire(&scopes[i].thread, &nobody, thread_mark())) {
-            scope = &scopes[i];
-            add_relaxed(&scope_count, 1);
-        }
-    }
-    if (scope) {
-        scope->depth++;
-    }
+    add_relaxed(ignored_depth(), 1);
 }
 
 PRIM_COLD void profile_exact_ignore_end(void) {
-    struct scope *scope = scope_of(thread_mark());
-    if (scope && --scope->depth == 0) {
-        store_release(&scope->thread, 0); /* order pair: scope */
-        subtract_relaxed(&scope_count, 1);
+    _Atomic uint32_t *depth = ignored_depth();
+    if (load_relaxed(depth)) {
+        subtract_relaxed(depth, 1);
     }
 }
 
 static void record(void *block, size_t size, const struct request *request) {
     profile_record(block, &(struct sample){.size = size, .weight = 1}, request->caller);
-    if (PRIM_UNLIKELY(load_relaxed(&scope_count)) && scope_of(thread_mark())) {
+    if (PRIM_UNLIKELY(load_relaxed(ignored_depth()))) {
         profile_ignore(block);
     }
 }

@@ -349,6 +349,14 @@ def test_programs_that_ask_for_themselves(harness, fixtures):
     assert result.stdout.decode().split() == ["-1"] * 6
 
 
+def test_what_a_thread_ignores_ends_with_it(harness, fixtures, library):
+    """And is not in the child of another thread's fork."""
+    program = fixtures("leak_scopes.c", f"-I{ROOT}/include", str(library))
+    result = harness.run_preloaded([program], changes={"PRIMALLOC_LEAK_CHECK": "normal"},
+                                   check=False)
+    assert result.stdout.split() == [b"10", b"10"], result.stderr.decode()
+
+
 @pytest.mark.parametrize("case", [
     "behind_older_ones", "in_a_heap_of_its_own", "inside_a_heap_of_its_own", "behind_the_size",
     "below_many_mappings",
