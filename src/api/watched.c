@@ -12,6 +12,7 @@
 #include "watch/guarded.h"
 #include "watch/profile.h"
 #include "watch/snapshot.h"
+#include "watch/stack.h"
 
 void watchers_begin(void) {
     check_begin();
@@ -42,6 +43,8 @@ void watched_fork_child(bool with_locks) {
     if (with_locks) {
         lock_reset(&checks_lock);
         lock_reset(&profile_lock);
+        guarded_fork_child();
+        stack_fork_child();
     }
     if (profile_was_started()) {
         profile_begin_child();

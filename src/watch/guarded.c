@@ -31,11 +31,12 @@ static struct {
     uintptr_t end;                        /* (const once there are slots) */
     size_t page;                          /* (const once there are slots) */
     unsigned count;                       /* (const once there are slots) */
-    _Atomic unsigned making;              /* (atomic: hint) 0: not tried yet; there is one try */
     _Atomic uint64_t free_number;         /* (atomic: counter) */
     _Atomic uint64_t time_taken; /* (atomic: hint) budget is spent up to here, in 1/rate s */
     _Atomic uint64_t random;     /* (atomic: counter) */
 } pool;
+
+_Atomic uint8_t guarded_was_tried;
 
 static uintptr_t page_of(unsigned index) {
     return pool.start + (2 * (uintptr_t)index + 1) * pool.page;
@@ -51,7 +52,7 @@ static bool make_span(size_t bytes) {
 
 /* Reserves the pool; the first caller does, and others go without meanwhile. */
 static PRIM_COLD struct guarded_slot *make_pool(void) {
-    if (add_relaxed(&pool.making, 1) != 0) {
+    if (exchange_both(&guarded_was_tried, true)) {
         return NULL;
     }
     pool.page = memory_page_size();

@@ -13,8 +13,9 @@
  * block is placed. Blocks above 4 KiB are not placed.
  *
  * A slot belongs to whoever changed its state from FREE or LIVE to BUSY; there is no lock, so the
- * handler of a fault waits for nobody, and fork has nothing to do. A report may show a slot while
- * another thread changes it: it can be wrong about a block that is freed at that very moment.
+ * handler of a fault waits for nobody. A fork's child makes the pool if another thread was making
+ * it, and never uses the slots that others had BUSY. A report may show a slot while another thread
+ * changes it: it can be wrong about a block that is freed at that very moment.
  *
  * What no signal tells: the kernel's own access for a system call gives EFAULT instead. And a
  * program that sets its own action for SIGSEGV takes the reports of faults away. */
@@ -52,6 +53,12 @@ enum guarded_fault {
 
 /* Starts if options.guarded says so; in the constructor, once options are read. */
 void guarded_start(void);
+
+extern PRIM_HIDDEN _Atomic uint8_t guarded_was_tried; /* (atomic: hint) to make the pool, once */
+
+PRIM_INLINE void guarded_fork_child(void) {
+    store_relaxed(&guarded_was_tried, false);
+}
 
 /* One screen on standard error. The verb says what was done to the address: "write", "free". */
 void guarded_report(enum guarded_fault fault, const char *verb, uintptr_t address,

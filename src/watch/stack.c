@@ -60,8 +60,8 @@ struct route {
 
 static PRIM_FAR struct route routes[ROUTES_MAX]; /* (const below route_count) */
 static _Atomic unsigned route_count;             /* (atomic: routes) */
-static _Atomic unsigned route_writer;            /* (atomic: route writer) 1: somebody adds one */
 static _Atomic unsigned route_last_used;         /* (atomic: hint) */
+_Atomic uint8_t stack_route_writer;
 
 struct walk {
     struct registers registers;
@@ -334,16 +334,15 @@ static PRIM_COLD unsigned learn_route(const struct registers *start) {
         route.cfa = (uint32_t)(cfa - origin);
         goes_on = leave_frame(&walk);
     }
-    unsigned nobody = 0;
     route.module = ours;
     if (route.count > 1 &&
-        compare_exchange_acquire(&route_writer, &nobody, 1)) { /* order pair: route writer */
+        !exchange_acquire(&stack_route_writer, true)) { /* order pair: route writer */
         unsigned count = load_relaxed(&route_count);
         if (count < ROUTES_MAX && !find_route(origin)) {
             routes[count] = route;
             store_release(&route_count, count + 1); /* order pair: routes */
         }
-        store_release(&route_writer, 0); /* order pair: route writer */
+        store_release(&stack_route_writer, false); /* order pair: route writer */
     }
     return ours;
 }

@@ -11,6 +11,7 @@
 #ifndef PRIM_WATCH_STACK_H
 #define PRIM_WATCH_STACK_H
 
+#include "base/atomics.h"
 #include "os/module.h"
 
 /* Fills in at most max addresses and returns how many. Each has the index of its module (see
@@ -37,5 +38,13 @@ PRIM_INLINE unsigned stack_frame_module(uint64_t frame) {
 /* To be called before the first capture, and again at will: notes what is loaded. Takes a lock of
  * the loader; for constructors, and functions that a program calls by name. */
 void stack_prepare(void);
+
+/* (atomic: route writer) Somebody adds a way through this library's frames. */
+extern PRIM_HIDDEN _Atomic uint8_t stack_route_writer;
+
+/* Who was adding one when the process forked is not in the child. */
+PRIM_INLINE void stack_fork_child(void) {
+    store_relaxed(&stack_route_writer, false);
+}
 
 #endif
