@@ -4,7 +4,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
 
-use crate::{Heap, Primalloc};
+use crate::{Heap, Primalloc, is_aligned_by_malloc};
 
 // Blocks stay where they are when the reference moves, and all copies are of one heap.
 unsafe impl Allocator for &Heap {
@@ -53,4 +53,45 @@ unsafe impl Allocator for Primalloc {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         unsafe { self.dealloc(block.as_ptr(), layout) }
     }
+    /// Large blocks move by their pages, as with `realloc`.
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        unsafe { resize(block, old, new) }
+    }
+
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        unsafe { resize(block, old, new) }
+    }
+}
+
+unsafe fn resize(
+    block: NonNull<u8>,
+    old: Layout,
+    new: Layout,
+) -> Result<NonNull<[u8]>, AllocError> {
+    let size = new.size().max(1); // of 0 it would free
+    let resized = unsafe {
+        if new.align() <= old.align() || is_aligned_by_malloc(size, new.align()) {
+            let layout = Layout::from_size_align_unchecked(old.size(), new.align());
+            Primalloc.realloc(block.as_ptr(), layout, size)
+        } else {
+            let target = Primalloc.alloc(new);
+            if !target.is_null() {
+                target.copy_from_nonoverlapping(block.as_ptr(), old.size().min(new.size()));
+                Primalloc.dealloc(block.as_ptr(), old);
+            }
+            target
+        }
+    };
+    let resized = NonNull::new(resized).ok_or(AllocError)?;
+    Ok(NonNull::slice_from_raw_parts(resized, new.size()))
 }

@@ -233,6 +233,7 @@ fn it_goes_to_c_and_back() {
 mod collections {
     use allocator_api2::{alloc::Allocator, boxed, vec};
     use primalloc::{Heap, Primalloc, usable_size};
+    use std::alloc::Layout;
 
     #[test]
     fn they_grow_in_their_heap() {
@@ -258,5 +259,50 @@ mod collections {
         let zeroed = Primalloc.allocate_zeroed(std::alloc::Layout::new::<[u64; 9]>()).unwrap();
         assert!(unsafe { zeroed.as_ref() }.iter().all(|&byte| byte == 0));
         unsafe { Primalloc.deallocate(zeroed.cast(), std::alloc::Layout::new::<[u64; 9]>()) };
+    }
+
+    fn resident() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+
+    #[test]
+    fn large_blocks_of_the_default_heap_grow_without_a_copy() {
+        let layout = |size| Layout::from_size_align(size, 8).unwrap();
+        let (size, larger) = (64 << 20, 256 << 20);
+        unsafe {
+            let block = Primalloc.allocate_zeroed(layout(size)).unwrap().cast::<u8>();
+            block.add(size - 1).write(7);
+            let before = resident();
+            let grown = Primalloc.grow(block, layout(size), layout(larger)).unwrap();
+            assert_eq!((grown.len(), grown.cast::<u8>().add(size - 1).read()), (larger, 7));
+            assert!(resident() < before + size / 2, "what nobody touched was copied");
+            let shrunk = Primalloc.shrink(grown.cast(), layout(larger), layout(0)).unwrap();
+            assert_eq!(shrunk.len(), 0);
+            Primalloc.deallocate(shrunk.cast(), layout(0));
+        }
+    }
+
+    #[test]
+    fn blocks_of_the_default_heap_keep_contents_and_alignment() {
+        let alignments = [1, 8, 16, 64, 4096];
+        for (old, new) in alignments.iter().flat_map(|a| alignments.iter().map(move |b| (*a, *b))) {
+            for (size, other) in [(0, 24), (5, 9), (24, 100), (100, 5000), (5000, 300_000)] {
+                let small = Layout::from_size_align(size, old).unwrap();
+                let large = Layout::from_size_align(other, new).unwrap();
+                unsafe {
+                    let block = Primalloc.allocate(small).unwrap().cast::<u8>();
+                    block.write_bytes(1, size);
+                    let grown = Primalloc.grow(block, small, large).unwrap().cast::<u8>();
+                    assert_eq!(grown.as_ptr() as usize % new, 0, "{old} {new} {size} {other}");
+                    assert!((0..size).all(|i| grown.add(i).read() == 1));
+                    grown.write_bytes(2, other);
+                    let shrunk = Primalloc.shrink(grown, large, small).unwrap().cast::<u8>();
+                    assert_eq!(shrunk.as_ptr() as usize % old, 0, "{old} {new} {size} {other}");
+                    assert!((0..size).all(|i| shrunk.add(i).read() == 2));
+                    Primalloc.deallocate(shrunk, small);
+                }
+            }
+        }
     }
 }
