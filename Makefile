@@ -2,10 +2,11 @@
 JOBS    ?= $(shell nproc)
 PREFIX  ?= /usr/local
 DESTDIR ?=
+LIBDIR  ?=
 BUILD   := $(CURDIR)/build
 
 .DEFAULT_GOAL := all
-.PHONY: all library tool amalgamation deb bootstrap demo test bench curves large heaps graphs check prove docs format install clean help
+.PHONY: all library tool amalgamation deb bootstrap demo test bench curves large heaps graphs check prove docs format install uninstall clean help
 
 all: library tool ## build the library and the command-line tool
 	@tools/summary
@@ -72,7 +73,10 @@ format: ## lay out the source as the house style wants it
 	@tools/format
 
 install: all ## copy library, headers, tool and manual pages below DESTDIR/PREFIX
-	@DESTDIR="$(DESTDIR)" tools/install "$(PREFIX)"
+	@DESTDIR="$(DESTDIR)" LIBDIR="$(LIBDIR)" tools/install "$(PREFIX)"
+
+uninstall: ## remove what make install put below DESTDIR/PREFIX
+	@DESTDIR="$(DESTDIR)" tools/uninstall "$(PREFIX)"
 
 deb: tool ## build Debian packages: build/deb/*.deb
 	@tools/deb

@@ -3,6 +3,7 @@
 import platform
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -266,6 +267,49 @@ def test_a_relative_prefix(tmp_path):
     run(ROOT / "tools" / "install", "usr", cwd=tmp_path, DESTDIR=str(tmp_path / "stage"))
     prefix = tmp_path / "stage" / tmp_path.relative_to("/") / "usr"
     assert (prefix / "lib" / "libprimalloc.so").exists() and (prefix / "bin" / "primalloc").exists()
+
+
+def by_make(target, *settings):
+    """What is built stays as it is."""
+    return run("make", "--no-print-directory", "-o", "all", "-o", "tool", target, *settings)
+
+
+def test_uninstall_removes_what_install_put(tmp_path):
+    """And leaves what others put there, before and after, folders that were empty among it."""
+    where = ("PREFIX=/opt/ours", f"DESTDIR={tmp_path}/stage")
+    prefix = tmp_path / "stage" / "opt" / "ours"
+    (prefix / "share" / "man").mkdir(parents=True)
+    by_make("install", *where)
+    by_make("install", *where, "LIBDIR=lib64")
+    (prefix / "include" / "theirs.h").touch()
+    assert {path.parent.name for path in prefix.rglob("libprimalloc.a")} == {"lib", "lib64"}
+    by_make("uninstall", *where)
+    left = {str(path.relative_to(prefix)) for path in prefix.rglob("*")}
+    assert left == {"share", "share/man", "include", "include/theirs.h"}
+    fresh = (f"PREFIX={tmp_path}/new",)
+    by_make("install", *fresh)
+    by_make("uninstall", *fresh)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("folder", ["lib/some-triplet", "/opt/ours/lib/some-triplet"])
+def test_the_folder_of_libraries_is_chosen(tmp_path, folder):
+    by_make("install", "PREFIX=/opt/ours", f"DESTDIR={tmp_path}/stage", f"LIBDIR={folder}")
+    prefix = tmp_path / "stage" / "opt" / "ours"
+    libraries = prefix / "lib" / "some-triplet"
+    assert {path.parent for path in prefix.rglob("libprimalloc*.a")} == {libraries}
+    program = build(EXAMPLES / "c", tmp_path / "build",
+                    f"-Dprimalloc_DIR={libraries}/cmake/primalloc") / "words"
+    assert counts(program) == f"primalloc {VERSION} serves malloc"
+
+
+@pytest.mark.parametrize(("settings", "reason"), [
+    (("PREFIX=",), "PREFIX is empty"), (("PREFIX=/usr", "LIBDIR=/lib64"), "not below PREFIX"),
+    (("PREFIX=/usr", "LIBDIR=../lib"), "not below PREFIX")])
+def test_places_that_cannot_be(tmp_path, settings, reason):
+    done = subprocess.run(["make", "-o", "all", "install", f"DESTDIR={tmp_path}", *settings],
+                          cwd=ROOT, text=True, capture_output=True)
+    assert done.returncode != 0 and reason in done.stderr and list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="session")
