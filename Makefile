@@ -79,7 +79,7 @@ uninstall: ## remove what make install put below DESTDIR/PREFIX
 	@DESTDIR="$(DESTDIR)" tools/uninstall "$(PREFIX)"
 
 deb: tool ## build Debian packages: build/deb/*.deb
-	@tools/deb
+	@tools/deb build/deb $(JOBS)
 
 clean: ## remove everything that was built
 	@rm -rf "$(BUILD)"

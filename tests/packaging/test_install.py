@@ -1,5 +1,6 @@
 """What `make install` and `make deb` put on a system, and the examples built from there."""
 
+import os
 import platform
 import re
 import shutil
@@ -310,6 +311,18 @@ def test_places_that_cannot_be(tmp_path, settings, reason):
     done = subprocess.run(["make", "-o", "all", "install", f"DESTDIR={tmp_path}", *settings],
                           cwd=ROOT, text=True, capture_output=True)
     assert done.returncode != 0 and reason in done.stderr and list(tmp_path.iterdir()) == []
+
+
+def test_packages_are_built_by_as_many_as_said(tmp_path):
+    """By a cmake that tells what it is asked, and does nothing."""
+    asked = tmp_path / "asked"
+    (tmp_path / "cmake").write_text(
+        f'#!/bin/sh\necho "$@" >>{asked}\ncase $1 in --build) exit 1; esac\n')
+    (tmp_path / "cmake").chmod(0o755)
+    said = by_make("deb", "-n", "JOBS=3").replace("build/deb", str(tmp_path / "deb"))
+    subprocess.run(["sh", "-c", said], cwd=ROOT, check=False,
+                   env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert re.search(r"--parallel 3$", asked.read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="session")
