@@ -41,6 +41,13 @@ if(PRIMALLOC_HAS_NO_SEMANTIC_INTERPOSITION)
     set_source_files_properties(src/api/standard_cxx.c
                                 PROPERTIES COMPILE_OPTIONS -fsemantic-interposition)
 endif()
+# From whatever folder, the same bytes: debug information tells of files from the root on, where a
+# debugger that is started there finds them. Within another project it has whole paths.
+check_c_compiler_flag(-ffile-prefix-map=a=b PRIMALLOC_HAS_FILE_PREFIX_MAP)
+if(PRIMALLOC_IS_MAIN AND PRIMALLOC_HAS_FILE_PREFIX_MAP)
+    list(APPEND PRIMALLOC_COMPILE_OPTIONS "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
+         "-ffile-prefix-map=${PROJECT_BINARY_DIR}=.")
+endif()
 # What a project around us wants to be warned of, or to fail at, is meant for its own source; and a
 # malloc that asks a sanitizer at each access does so before that one is set up.
 if(PRIMALLOC_IS_MAIN OR PRIMALLOC_WERROR)

@@ -325,6 +325,22 @@ def test_packages_are_built_by_as_many_as_said(tmp_path):
     assert re.search(r"--parallel 3$", asked.read_text(), re.MULTILINE)
 
 
+def test_the_same_bytes_from_any_folder(tmp_path):
+    """With what tells a debugger of files, and so with the number by which one finds that."""
+    parts = ("CMakeLists.txt", "VERSION", "cmake", "docs", "include", "man", "src")
+    for source, folder in (("one", "one/build"), ("another/place", "elsewhere")):
+        for part in parts:
+            (tmp_path / source / part).parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copyfile
+            copy(ROOT / part, tmp_path / source / part)
+        run("cmake", "-S", tmp_path / source, "-B", tmp_path / folder)
+        run("cmake", "--build", tmp_path / folder, "--parallel", "2", "--target", "primalloc",
+            "primalloc_prefixed")
+    for name in ("libprimalloc.so", "libprimalloc_prefixed.a"):
+        one, another = (tmp_path / folder / "lib" / name for folder in ("one/build", "elsewhere"))
+        assert one.read_bytes() == another.read_bytes(), name
+
+
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory):
     """{name: path} of the Debian packages."""
