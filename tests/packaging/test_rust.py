@@ -1,5 +1,7 @@
 """The crate in bindings/rust as another crate takes it; its own tests run by cargo test."""
 
+import re
+
 import pytest
 
 from conftest import ROOT, defined_names, need, run
@@ -22,6 +24,21 @@ def test_cargo_add_path(tmp_path):
     crate = fresh_crate(tmp_path, "words", source)
     answer = run("cargo", "run", "--quiet", "--target-dir", TARGET, "--", "a", "b", "a", cwd=crate)
     assert answer == f"primalloc {VERSION} serves Rust\n2 a\n1 b\n"
+
+
+def test_the_program_of_the_readme(tmp_path):
+    need("cargo")
+    text = (ROOT / "bindings" / "README.md").read_text()
+    source, = re.findall(r"^```rust\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    run("cargo", "run", "--quiet", "--target-dir", TARGET,
+        cwd=fresh_crate(tmp_path, "readme", source))
+
+
+def test_every_feature_stands_in_the_readme():
+    features = (ROOT / "bindings" / "rust" / "Cargo.toml").read_text().split("[features]")[1]
+    names = re.findall(r"^([\w-]+) = ", features.split("[dependencies]")[0], re.MULTILINE)
+    text = (ROOT / "bindings" / "README.md").read_text()
+    assert names and [name for name in names if f"| `{name}` |" not in text] == []
 
 
 def test_the_feature_override(tmp_path):
