@@ -4,6 +4,7 @@ setting accepted and every name declared."""
 import os
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -138,6 +139,48 @@ def test_a_running_process_by_the_tool(place):
         waiting.communicate()
     assert "less than before" in told[0] and "soft_limit is 256 MiB, was auto" in told[1]
     assert "what was allocated before is not in it" in told[2] and waiting.returncode == 0
+
+
+JAVA = """class Main { public static void main(String[] words) throws Exception {
+    System.out.println("begins");
+    System.in.read();
+} }"""
+
+
+def test_a_signal_to_java(place):
+    """The command of the guide, its signal too, to a program that waits: it goes on."""
+    need("java", "javac")
+    text = (GUIDES / "languages.md").read_text()
+    command = re.search(r"^PRIMALLOC_PROFILE=java.*?\.jar$", text, re.MULTILINE | re.DOTALL)[0]
+    signal = re.search(r"^kill (-\w+) PID$", text, re.MULTILINE)[1]
+    (place / "Main.java").write_text(JAVA)
+    run("javac", "Main.java", cwd=place)
+    command = command.replace("-jar service.jar", "Main").replace("/usr/local/", f"{place}/local/")
+    waiting = subprocess.Popen(["bash", "-c", f"echo $$; exec env {command}"],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place)
+    number = waiting.stdout.readline().strip()
+    assert waiting.stdout.readline() == "begins\n"
+    run("kill", signal, number)
+    ends = time.monotonic() + 60
+    while not list(place.glob(f"java.{number}.0000.*")) and time.monotonic() < ends:
+        if waiting.poll() is not None:
+            break
+        time.sleep(0.05)
+    waiting.communicate("goes on\n")
+    assert waiting.returncode == 0
+    assert {path.name for path in place.glob("java.*")} == {
+        f"java.{number}.0000.pb.gz", f"java.{number}.pb.gz"}
+
+
+def test_junk_is_that_of_jemalloc():
+    """The bytes that who comes from there knows: of new blocks and of freed ones."""
+    row = re.search(r"`junk:true` \| `(\w+)=(\w+)`", (GUIDES / "from-jemalloc.md").read_text())
+    program = ("import ctypes as c\nlibc = c.CDLL(None)\nlibc.malloc.restype = c.c_void_p\n"
+               "block = libc.malloc(1000)\nnew = c.string_at(block + 500, 1)\n"
+               "libc.free(c.c_void_p(block))\nprint(new.hex(), c.string_at(block + 500, 1).hex())")
+    said = run("python3", "-c", program, LD_PRELOAD=str(LIBRARY / "libprimalloc.so"),
+               **{row[1]: row[2]})
+    assert said == "a5 5a\n"
 
 
 def test_settings_are_accepted(tmp_path):
