@@ -355,6 +355,7 @@ def test_debian_packages_say_what_they_are(packages):
     for path in packages.values():
         fields = run("dpkg-deb", "--field", path, "Version", "Depends", "Maintainer", "Description")
         assert f"Version: {VERSION}\n" in fields
+        assert "installed.txt" not in run("dpkg-deb", "--contents", path), "dpkg's own list does"
 
 
 def test_debian_packages_as_lintian_sees_them(packages):
