@@ -314,8 +314,11 @@ def test_places_that_cannot_be(tmp_path, settings, reason):
 
 
 def test_packages_are_built_by_as_many_as_said(tmp_path):
-    """By a cmake that tells what it is asked, and does nothing."""
+    """By a cmake that tells what it is asked, and does nothing; and where no compiler is GCC."""
     asked = tmp_path / "asked"
+    (tmp_path / "gcc").write_text("#!/bin/sh\nexit 127\n")
+    (tmp_path / "gcc").chmod(0o755)
+    (tmp_path / "cc").symlink_to(shutil.which("cc"))
     (tmp_path / "cmake").write_text(
         f'#!/bin/sh\necho "$@" >>{asked}\ncase $1 in --build) exit 1; esac\n')
     (tmp_path / "cmake").chmod(0o755)
