@@ -14,6 +14,7 @@ use procfs::{ProcError, ProcResult};
 use serde::Serialize;
 
 use crate::allocators::is_glibc;
+use crate::explain;
 use crate::handshake;
 use crate::proc_texts;
 use crate::program::{Image, LinkedMalloc};
@@ -68,6 +69,7 @@ pub fn list() -> Result<Listing> {
             mapped.or_else(|| is_linked(&process, &mut programs).then_some(Mapped::Linked))
         });
         match mapped {
+            Ok(Some(_)) if calls_another(&process) => {}
             Ok(Some(mapped)) => listing.processes.extend(describe(&process, mapped, &mut versions)),
             Ok(None) => {}
             Err(ProcError::PermissionDenied(_)) if is_program(&process) => listing.unreadable += 1,
@@ -177,6 +179,13 @@ fn mapped_primalloc(process: &Process) -> Result<Option<Mapped>, ProcError> {
         }
     }
     Ok(mapped)
+}
+
+/// Whether its malloc is another one although primalloc is loaded: one that is linked into the
+/// program, say.
+fn calls_another(process: &Process) -> bool {
+    let maps = proc_texts::maps(process).map(|maps| maps.into_iter().collect::<Vec<_>>());
+    maps.is_ok_and(|maps| explain::is_served(process, &maps) == Some(false))
 }
 
 /// Kernels that keep no names of anonymous memory do not tell; the program's file does.

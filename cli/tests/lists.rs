@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
+use support::explained::Running;
 use support::*;
 
 fn json_of(arguments: &[&str]) -> Value {
@@ -138,4 +139,41 @@ fn what_a_process_has_mapped_is_read_and_not_run() {
 fn other_processes_are_not_listed() {
     let sleeper = sleeper_on(&SILENT_LIBRARY);
     assert_eq!(listed(&sleeper), None);
+}
+
+/// A program that only waits, with whatever else is in its source.
+fn idle(name: &str, source: &str) -> Running {
+    let wait = "int main(void) { write(1, \"ready\\n\", 6); for (;;) pause(); }\n";
+    let text = format!("#include <unistd.h>\n{source}{wait}");
+    let source = script(&format!("{name}.c"), &text);
+    let program = compile(source.to_str().unwrap(), name, &["-fno-builtin", "-rdynamic"]);
+    Running::ready(&program, &[("LD_PRELOAD", real_library().unwrap().to_str().unwrap())])
+}
+
+#[test]
+fn before_its_first_allocation_a_process_is_on_primalloc_for_all_verbs() {
+    if real_library().is_none() {
+        return;
+    }
+    let own_malloc = "void *malloc(size_t size) { return (void *)size; }\n";
+    for (name, source, is_ours) in [("idle", "", true), ("own-malloc", own_malloc, false)] {
+        let running = idle(name, source);
+        let pid = running.0.id().to_string();
+        let listing = json_of(&["ps", "--json"]);
+        let mut listed = listing["processes"].as_array().unwrap().iter();
+        assert_eq!(listed.any(|process| process["pid"] == running.0.id()), is_ours, "{name}");
+
+        let found = running.explained();
+        assert_eq!((&found["is_ours"], &found["has_heap"]), (&is_ours.into(), &false.into()));
+        let head =
+            if is_ours { "\non primalloc, nothing allocated yet" } else { "\nnot on primalloc" };
+        running.explain(&[]).stdout(contains(head));
+        let watched = tool().args(["watch", "--duration", "50ms", &pid]).assert().success();
+        watched.stdout(contains(head));
+        let trimmed = tool().args(["trim", &pid]).assert();
+        match is_ours {
+            true => trimmed.success().stdout(contains("it had nothing to give back")),
+            false => trimmed.code(125).stderr(contains("does not run on primalloc")),
+        };
+    }
 }

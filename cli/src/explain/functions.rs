@@ -28,18 +28,33 @@ impl Image {
         Some(self.bias().wrapping_add(value))
     }
 
-    fn tables(&self, memory: &dyn Memory) -> io::Result<Option<Tables>> {
-        let Some((address, size)) = self.segments(PT_DYNAMIC).next() else { return Ok(None) };
+    /// What the loader has put down at this entry of the table that it links by, if anything.
+    pub fn dynamic(&self, memory: &dyn Memory, tag: DynamicTag) -> Option<u64> {
+        let found = self.entries(memory).ok()?.into_iter().find(|(found, _)| *found == tag);
+        found.map(|(_, value)| value).filter(|value| *value != 0)
+    }
+
+    fn entries(&self, memory: &dyn Memory) -> io::Result<Vec<(DynamicTag, u64)>> {
+        let Some((address, size)) = self.segments(PT_DYNAMIC).next() else {
+            return Ok(Vec::new());
+        };
         let size = size.min(ENTRIES_MAX * ENTRY_SIZE as u64) as usize;
-        let (mut hash, mut symbols, mut names) = (None, None, None);
-        for entry in memory.read_vec(address, size)?.chunks_exact(ENTRY_SIZE) {
+        let entry = |entry: &[u8]| {
             let word = |at: usize| u64::from_ne_bytes(entry[at..at + 8].try_into().unwrap());
+            (DynamicTag(word(0) as i64), word(8))
+        };
+        Ok(memory.read_vec(address, size)?.chunks_exact(ENTRY_SIZE).map(entry).collect())
+    }
+
+    fn tables(&self, memory: &dyn Memory) -> io::Result<Option<Tables>> {
+        let (mut hash, mut symbols, mut names) = (None, None, None);
+        for (tag, value) in self.entries(memory)? {
             // As a rule the loader has made addresses of them.
-            let place = match word(8) {
+            let place = match value {
                 place if place < self.bias() => self.bias().wrapping_add(place),
                 place => place,
             };
-            match DynamicTag(word(0) as i64) {
+            match tag {
                 DT_GNU_HASH => hash = Some(place),
                 DT_SYMTAB => symbols = Some(place),
                 DT_STRTAB => names = Some(place),

@@ -10,6 +10,7 @@
 //!   note.rs        where primalloc's books are in it
 //!   books.rs       what these say: blocks in use, cached, free, by size
 //!   options.rs     which options are set in it
+//!   serving.rs     whether malloc is primalloc's before it has a heap
 //!   limits.rs      what it may have at most
 //!   mappings.rs    what the kernel says of the rest
 //!   image.rs       where programs and libraries end, and their notes are
@@ -31,6 +32,7 @@ mod note;
 mod options;
 mod process;
 mod refusal;
+mod serving;
 
 use std::path::{Path, PathBuf};
 
@@ -50,6 +52,7 @@ pub use note::has_heap;
 pub use options::{Setting, Value};
 pub use process::ProcessMemory;
 pub use refusal::{check, check_numbers, forbidden, refusal};
+pub use serving::{is_served, serving};
 
 use books::Books;
 use mappings::{Ground, Mappings};
@@ -137,6 +140,8 @@ pub struct Explanation {
     pub huge_bytes: u64,
     /// Whether the process runs on primalloc.
     pub is_ours: bool,
+    /// Whether that has handed anything out yet.
+    pub has_heap: bool,
     /// Another allocator whose library it has mapped: name and file.
     pub allocator: Option<Allocator>,
     /// Whether the program is linked statically, so that nothing can be preloaded.
@@ -202,9 +207,10 @@ pub fn explain(asked: &Asked, sysroot: Option<&Path>) -> Result<Explanation> {
     if let Asked::Core(_) = asked {
         mappings.find_break();
     }
+    let serving = memory.and_then(|m| serving(m, mappings.images().map(|(start, _)| start)));
     let mut books = Books::default();
     let looked = match &subject.memory {
-        Ok(memory) => look_into(&**memory, &mut mappings, &mut books),
+        Ok(memory) => look_into(&**memory, &mut mappings, &mut books, serving.is_some()),
         Err(error) if mappings.has_library() => Err(anyhow!("{error:#}")),
         Err(_) => Ok(Ok(Vec::new())),
     };
@@ -224,7 +230,8 @@ pub fn explain(asked: &Asked, sysroot: Option<&Path>) -> Result<Explanation> {
         resident_bytes: mappings.resident_bytes(),
         swapped_bytes: mappings.swapped_bytes(),
         huge_bytes: mappings.huge_bytes(),
-        is_ours: books.is_any() || unread.is_some(),
+        is_ours: books.is_any() || unread.is_some() || serving.is_some(),
+        has_heap: books.is_any() || unread.is_some(),
         allocator,
         is_static,
         unread: unread.map(|error| format!("{error:#}")),
@@ -257,20 +264,27 @@ fn is_static(maps: &[MemoryMap]) -> bool {
 type Options = Result<Vec<Setting>>;
 
 /// Adds up the heaps of all that is mapped; an error says what of them could not be looked into.
-fn look_into(memory: &dyn Memory, mappings: &mut Mappings, books: &mut Books) -> Result<Options> {
+fn look_into(
+    memory: &dyn Memory,
+    mappings: &mut Mappings,
+    books: &mut Books,
+    is_serving: bool,
+) -> Result<Options> {
     let notes = Note::find_all(mappings, memory);
     if notes.is_empty() && mappings.has_library() {
         bail!("this library is the minimal one, or of an older version");
     }
     let notes = notes.into_iter().collect::<Result<Vec<Note>>>()?;
     notes.iter().try_for_each(|note| books.add(note, memory, mappings))?;
-    Ok(options_of(&notes, memory))
+    Ok(options_of(&notes, memory, is_serving))
 }
 
-/// Of the library that has a heap: of several the first is the one whose malloc all call.
-fn options_of(notes: &[Note], memory: &dyn Memory) -> Options {
+/// Of the library that has a heap, or is to have one: of several the first is the one whose malloc
+/// all call.
+fn options_of(notes: &[Note], memory: &dyn Memory, is_serving: bool) -> Options {
     let has_heap = |note: &&Note| memory.word(note.newest_chunk).is_ok_and(|chunk| chunk != 0);
-    let Some(note) = notes.iter().find(has_heap) else { return Ok(Vec::new()) };
+    let next = || notes.first().filter(|_| is_serving);
+    let Some(note) = notes.iter().find(has_heap).or_else(next) else { return Ok(Vec::new()) };
     match &note.options {
         Some(places) => options::settings(places, memory),
         None => bail!("this library is of an older version"),
@@ -330,6 +344,7 @@ pub mod sample {
             swapped_bytes: 0,
             huge_bytes: 32 << 20,
             is_ours: true,
+            has_heap: true,
             allocator: None,
             is_static: false,
             unread: None,

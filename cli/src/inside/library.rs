@@ -12,7 +12,7 @@ use object::{Object, ObjectSymbol};
 use procfs::process::{MMPermissions, MemoryMap, Process};
 
 use super::refusal;
-use crate::explain::{Image, Memory, has_heap, is_loaded, path_of};
+use crate::explain::{Image, Memory, has_heap, is_loaded, path_of, serving};
 use crate::processes::{self, is_library, seen_by};
 
 /// A program or a library.
@@ -39,8 +39,12 @@ impl Library {
             None => is_library(&found.path),
             told => told == Some(true),
         };
-        let ours = loaded.iter().position(is_ours);
-        let Some(ours) = ours else {
+        // One that nobody has taken a block from so far can be asked all the same.
+        let is_next = || {
+            let next = serving(memory, loaded.iter().map(|found| found.start))?;
+            loaded.iter().position(|found| found.start == next)
+        };
+        let Some(ours) = loaded.iter().position(is_ours).or_else(is_next) else {
             return Err(refusal::other_allocator(process, maps));
         };
         loaded[..=ours].rotate_right(1);

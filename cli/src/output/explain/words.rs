@@ -20,6 +20,7 @@ pub fn headline(found: &Explanation) -> String {
 
 pub fn totals(found: &Explanation) -> String {
     let whose = match &found.allocator {
+        _ if found.is_ours && !found.has_heap => "on primalloc, nothing allocated yet".to_owned(),
         _ if found.is_ours => "on primalloc".to_owned(),
         _ if !found.knows_malloc() => "on an unknown malloc".to_owned(),
         Some(other) => format!("not on primalloc but on {}", other.name),

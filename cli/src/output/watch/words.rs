@@ -54,6 +54,7 @@ pub fn totals(found: &Watched) -> String {
     // One that has just begun has no heap yet, by which it is known.
     let is_begun = found.is_one_look() && found.end == End::ProcessEnded;
     let on = match found.last.is_ours {
+        true if !found.last.has_heap => "on primalloc, nothing allocated yet, ",
         true => "on primalloc, ",
         false if is_begun => "",
         false => "not on primalloc, ",
