@@ -177,3 +177,35 @@ fn before_its_first_allocation_a_process_is_on_primalloc_for_all_verbs() {
         };
     }
 }
+
+/// Whoever chooses the name of a program could make up rows, or hide some.
+#[test]
+fn a_name_stays_in_its_row() {
+    if real_library().is_none() {
+        return;
+    }
+    drop(idle("named", ""));
+    let named = FILES.join("two\nlines\t\x1b[8mhidden");
+    copy_program(FILES.join("named"), &named);
+    let library = real_library().unwrap();
+    let running = Running::ready(&named, &[("LD_PRELOAD", library.to_str().unwrap())]);
+    let pid = &*running.0.id().to_string();
+    let shown = "two\u{fffd}lines\u{fffd}\u{fffd}[8mhidden";
+    for verb in [
+        &["ps"][..],
+        &["explain", pid],
+        &["watch", "--duration", "50ms", pid],
+        &["trim", pid],
+        &["set", pid, "soft_limit=1G"],
+        &["faults", "--no-perf", "--duration", "50ms", "--pid", pid],
+        &["profile", "--duration", "50ms", "--pid", pid],
+    ] {
+        let assert = tool().args(verb).assert().success();
+        let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+        assert!(text.contains(shown), "{verb:?}: {text}");
+        assert!(!text.lines().any(|line| line.starts_with("lines")), "{verb:?}: {text}");
+    }
+    let listing = json_of(&["ps", "--json"]);
+    let mut listed = listing["processes"].as_array().unwrap().iter();
+    assert!(listed.any(|process| process["program"] == "two\nlines\t\u{1b}[8mhidden"));
+}

@@ -1,7 +1,9 @@
 //! What was found, in plain words: what takes most, and what would change that.
 
+use std::ffi::OsStr;
+
 use super::{Explanation, SizeRow, Source, Use};
-use crate::output::{bytes_text, with_thousands};
+use crate::output::{bytes_text, printable, shell_word, with_thousands};
 
 /// What is less is not worth a word.
 const SHARE_MIN: f64 = 0.1;
@@ -29,7 +31,9 @@ pub fn advice(found: &Explanation) -> Vec<String> {
 
 fn not_ours(found: &Explanation) -> String {
     let but = match &found.allocator {
-        Some(other) => format!(" but on {} ({})", other.name, other.library.display()),
+        Some(other) => {
+            format!(" but on {} ({})", other.name, printable(&other.library.to_string_lossy()))
+        }
         None => String::new(),
     };
     format!(
@@ -37,6 +41,11 @@ fn not_ours(found: &Explanation) -> String {
          use and what malloc keeps. {}",
         on_primalloc(found, "that")
     )
+}
+
+/// As a command would name it.
+pub fn program(found: &Explanation) -> String {
+    shell_word(OsStr::new(&printable(&found.program)))
 }
 
 /// How somebody gets to see `what` only a process on primalloc tells.
@@ -47,7 +56,7 @@ pub fn on_primalloc(found: &Explanation, what: &str) -> String {
              can be preloaded into it."
         ),
         false => {
-            format!("Run it on primalloc to see {what}: primalloc run -- {} ...", found.program)
+            format!("Run it on primalloc to see {what}: primalloc run -- {} ...", program(found))
         }
     }
 }
@@ -109,7 +118,7 @@ fn in_use(found: &Explanation) -> Option<Remark> {
         "{}, {:.0} %, are {what}. Who allocated them: primalloc profile -- {} ...",
         bytes_text(bytes),
         share * 100.0,
-        found.program
+        program(found)
     );
     (bytes >= BYTES_MIN && share >= SHARE_MIN).then_some(Remark { bytes, sentence })
 }
@@ -159,7 +168,7 @@ fn anonymous(found: &Explanation) -> Option<Remark> {
     // Of a running process it shows what is touched from then on.
     let touches = match (&found.source, found.pid) {
         (Source::Process, Some(pid)) => format!("more of it: primalloc faults --pid {pid}"),
-        _ => format!("it: primalloc faults -- {} ...", found.program),
+        _ => format!("it: primalloc faults -- {} ...", program(found)),
     };
     let sentence = format!(
         "{size}, {share}, are anonymous memory that did not come from primalloc: the program or a \

@@ -42,7 +42,7 @@ use serde::Serialize;
 
 use crate::allocators::{PRIMALLOC, name_of_library};
 
-pub use advice::{advice, listed, on_primalloc, unread};
+pub use advice::{advice, listed, on_primalloc, program, unread};
 pub use books::SizeRow;
 pub use image::{Image, is_loaded};
 pub use limits::{Limit, LimitKind};

@@ -7,6 +7,7 @@ use nix::errno::Errno;
 use procfs::process::{MemoryMap, ProcState, Process, Task};
 
 use crate::explain;
+use crate::output::printable;
 use crate::proc_texts;
 use crate::program::Image;
 
@@ -45,7 +46,7 @@ fn traced(pid: i32, tid: i32) -> String {
     let of = |pid: i32| Process::new(pid).and_then(|process| proc_texts::status(&process)).ok();
     let who = match of(tid).map(|status| status.tracerpid) {
         Some(tracer) if tracer != 0 => match of(tracer) {
-            Some(status) => format!(", process {tracer} ({})", status.name),
+            Some(status) => format!(", process {tracer} ({})", printable(&status.name)),
             None => format!(", process {tracer}"),
         },
         _ => String::new(),

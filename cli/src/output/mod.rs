@@ -9,6 +9,7 @@
 //!   advice/        what to take, from a report on candidates
 //!   explain/       what a process's memory consists of
 //!   watch/         what becomes of it over time
+//!   names.rs       names that others have chosen, fit for a row
 //!   shell.rs       commands as they could be typed
 //!   faults/        the same for `primalloc faults`
 //!   profile/       the same for heap profiles and leaks
@@ -19,6 +20,7 @@ pub mod faults;
 mod html;
 mod json;
 mod markdown;
+mod names;
 mod plot;
 pub mod profile;
 mod quantity;
@@ -32,6 +34,7 @@ mod sample;
 
 use anyhow::Result;
 
+pub use names::{is_unseen, printable};
 pub use quantity::{bytes_text, time_text, with_thousands};
 pub use report::{Entry, Host, Report};
 pub use shell::{shell_text, shell_word};

@@ -91,7 +91,7 @@ fn table(found: &[Found], width: Option<usize>) -> String {
 }
 
 fn text_of(path: &Path) -> String {
-    path.display().to_string()
+    output::printable(&path.to_string_lossy())
 }
 
 fn record(found: &Found, path_width: usize) -> [String; 4] {

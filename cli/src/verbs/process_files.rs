@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use super::report_files::{all_of, copy, tell};
 use crate::child::Outcome;
+use crate::output::printable;
 
 /// Stands for the process's number in names of files, as in the library's settings.
 pub const NUMBER: &str = "%p";
@@ -69,6 +70,7 @@ fn not_shown(what: &str, others: usize) -> Option<String> {
 
 /// Said where the program itself has left nothing that could be shown.
 pub fn of_another(what: &str, name: &str, pid: u64) -> String {
+    let name = printable(name);
     format!(
         "this is the {what} of {name}, process {pid}, which the program started; it has written \
          none itself"

@@ -15,7 +15,7 @@ use super::report_files::{all_of, shell_text, tell, write};
 use crate::child::Supervisor;
 use crate::explain::{Asked, explain};
 use crate::inside::Inside;
-use crate::output::time_text;
+use crate::output::{printable, time_text};
 use crate::proc_texts;
 use crate::processes;
 use crate::profile::{self, View};
@@ -35,7 +35,7 @@ pub fn run(arguments: &ProfileArguments, pid: i32) -> Result<ExitCode> {
     let duration = arguments.duration.unwrap_or(DURATION);
     tell(format!(
         "{} ({pid}) is profiled for {}; Ctrl-C ends it earlier",
-        inside.program,
+        printable(&inside.program),
         time_text(duration.as_secs_f64())
     ));
     let end = Instant::now() + duration;
@@ -73,7 +73,8 @@ fn check_unwatched(pid: i32) -> Result<()> {
 fn command_of(pid: i32) -> Result<String> {
     let words = processes::open(pid).and_then(|process| proc_texts::cmdline(&process));
     let words = words.with_context(|| format!("{pid}: its command line cannot be read"))?;
-    Ok(shell_text(&words.into_iter().map(OsString::from).collect::<Vec<_>>()))
+    let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    Ok(printable(&shell_text(&words)))
 }
 
 fn numbered(path: &Path, pid: i32) -> std::path::PathBuf {

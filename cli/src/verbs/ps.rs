@@ -94,7 +94,8 @@ fn unreadable_text(count: usize, is_root: bool) -> Option<String> {
 }
 
 fn path(process: &RunningProcess) -> String {
-    process.library.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+    let path = process.library.as_ref().map(|path| path.display().to_string());
+    output::printable(&path.unwrap_or_default())
 }
 
 fn record(process: &RunningProcess, path_width: usize) -> [String; 6] {
@@ -106,10 +107,10 @@ fn record(process: &RunningProcess, path_width: usize) -> [String; 6] {
     };
     [
         process.pid.to_string(),
-        process.user.clone(),
-        process.program.bold().to_string(),
+        output::printable(&process.user),
+        output::printable(&process.program).bold().to_string(),
         output::bytes_text(process.resident_bytes),
-        process.version.clone().unwrap_or_else(|| "?".to_owned()),
+        output::printable(process.version.as_deref().unwrap_or("?")),
         output::without_beginning(&path(process), path_width) + &mark,
     ]
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf, absolute};
 use anyhow::{Context, Result, bail};
 
 use crate::closed_output;
-use crate::output::WIDTH_WITHOUT_TERMINAL;
 pub use crate::output::shell_text;
+use crate::output::{WIDTH_WITHOUT_TERMINAL, is_unseen};
 
 pub const STANDARD_OUTPUT: &str = "-";
 
@@ -40,7 +40,7 @@ pub fn tell(message: impl Display) {
     let _ = printed(anstream::stderr(), tamed(&format!("primalloc: {message}\n")));
 }
 
-/// Other users choose the names of their programs, files and functions: what of a text would
+/// The last guard, for whole texts; rows and lines are kept by `printable`. What of a text would
 /// command the terminal, or the order of what is read, is replaced, but for the colours that the
 /// tool itself sets.
 pub fn tamed(text: &str) -> String {
@@ -55,14 +55,6 @@ pub fn tamed(text: &str) -> String {
         _ => c,
     });
     tamed.collect()
-}
-
-/// Turns the direction of writing, or is nothing to see. The joiners, which scripts and pictures
-/// are made with, are not among it.
-fn is_unseen(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
-        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// What is for programs.

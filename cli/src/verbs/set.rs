@@ -12,6 +12,7 @@ use super::report_files::{STANDARD_OUTPUT, check_files, print, take_output, tell
 use crate::OWN_FAILURE;
 use crate::environment::Setting;
 use crate::inside::Inside;
+use crate::output::printable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,9 +99,11 @@ pub fn run(arguments: &SetArguments) -> Result<ExitCode> {
 }
 
 fn text(done: &Done) -> String {
+    let program = printable(done.program);
     let set = done.options.iter().filter_map(|option| {
         let (before, after) = (option.before?, option.after?);
-        Some(format!("{} ({}): {} is {after}, was {before}\n", done.program, done.pid, option.name))
+        let (before, after) = (printable(before), printable(after));
+        Some(format!("{program} ({}): {} is {after}, was {before}\n", done.pid, option.name))
     });
     set.collect()
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::meant::{meant, process_number};
 use super::report_files::{STANDARD_OUTPUT, check_files, print, take_output, write};
 use crate::inside::Inside;
-use crate::output::bytes_text;
+use crate::output::{bytes_text, printable};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,6 +83,6 @@ fn text(trimmed: &Trimmed) -> String {
         (true, 0) => "it takes as much again as it gave back".to_owned(),
         (true, less) => format!("{} less than before", bytes_text(less)),
     };
-    let (program, pid) = (&trimmed.program, trimmed.pid);
+    let (program, pid) = (printable(&trimmed.program), trimmed.pid);
     format!("{program} ({pid}): {} resident, {what}\n", bytes_text(after))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{End, SizeTrend, Trend, Watched};
-use crate::explain::{Use, listed, on_primalloc, unread};
+use crate::explain::{Use, listed, on_primalloc, program, unread};
 use crate::output::{bytes_text, time_text, with_thousands};
 
 /// What is advised where looks were too rare.
@@ -75,7 +75,7 @@ fn whole(found: &Watched) -> String {
 
 fn remark(found: &Watched, trend: &Trend) -> Option<String> {
     let change = bytes_text(trend.change_bytes as u64);
-    let program = &found.last.program;
+    let program = &program(&found.last);
     let so = if trend.still_grows { ", in every quarter of the time" } else { "" };
     let knows_heap = found.last.knows_heap();
     Some(match trend.used_for? {

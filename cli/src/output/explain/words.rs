@@ -1,20 +1,22 @@
 //! Names of what memory is used for, and figures that the formats share.
 
 use crate::explain::{Explanation, Limit, LimitKind, Part, Setting, SizeRow, Source, Use, Value};
+use crate::output::printable;
 use crate::output::quantity::{bytes_text, with_thousands};
 
 /// Sizes that hold less than this share of all blocks are shown together.
 const SHARE_SHOWN: f64 = 0.01;
 
 pub fn headline(found: &Explanation) -> String {
+    let program = printable(&found.program);
     let whose = match found.pid {
-        Some(pid) => format!("{} ({pid})", found.program),
-        None => found.program.clone(),
+        Some(pid) => format!("{program} ({pid})"),
+        None => program,
     };
     let size = bytes_text(found.resident_bytes);
     match &found.source {
         Source::Process => format!("{whose}: {size} resident"),
-        Source::Core { file, .. } => format!("{whose}: {size} in {file}"),
+        Source::Core { file, .. } => format!("{whose}: {size} in {}", printable(file)),
     }
 }
 
@@ -65,7 +67,7 @@ pub fn limits(found: &Explanation) -> Option<String> {
 pub fn option_cells(setting: &Setting) -> [String; 4] {
     let value = |value: &Value| match value {
         Value::Number(number) => with_unit(*number, setting.unit.as_deref()),
-        Value::Word(word) => word.clone(),
+        Value::Word(word) => printable(word),
         Value::Nothing => "–".to_owned(),
     };
     let source = setting.source.clone().unwrap_or_else(|| "–".to_owned());

@@ -3,7 +3,8 @@
 use owo_colors::OwoColorize;
 
 use super::words::{
-    caption, kind_explained, kind_name, remarks, site_name, site_place, totals, visible_kinds,
+    caption, command, kind_explained, kind_name, remarks, site_name, site_place, totals,
+    visible_kinds,
 };
 use crate::faults::{Findings, Point, Timeline, advice};
 use crate::output::quantity::{bytes_text, percent, with_thousands};
@@ -23,7 +24,7 @@ const PLACE_WIDTH_MIN: usize = 16;
 /// Lines are at most so wide, where there is a limit.
 pub fn text(findings: &Findings, limit: Option<usize>) -> String {
     let width = limit.unwrap_or(WIDTH_WITHOUT_TERMINAL);
-    let mut text = format!("{}\n{}\n", findings.subject.command.bold(), caption(findings).dimmed());
+    let mut text = format!("{}\n{}\n", command(findings).bold(), caption(findings).dimmed());
     text += &format!("{}\n\n", wrapped(&totals(findings), width));
     let room = width.saturating_sub(LABEL_WIDTH + SCALE_WIDTH);
     text += &picture(findings, room.clamp(COLUMNS_MIN, COLUMNS_MAX));

@@ -1,6 +1,7 @@
 //! Names and figures that the formats share.
 
 use crate::faults::{Findings, Kind, KindRow, SiteRow, minor_faults_text};
+use crate::output::printable;
 use crate::output::quantity::{bytes_text, percent, with_thousands};
 
 pub fn kind_name(kind: Kind) -> &'static str {
@@ -34,9 +35,9 @@ pub fn visible_kinds(findings: &Findings) -> impl Iterator<Item = &KindRow> {
 /// "solve (solver)", or what can be said of nameless code.
 pub fn site_name(site: &SiteRow) -> String {
     let object = site.object.as_ref().and_then(|path| path.file_name());
-    let object = object.map(|name| name.to_string_lossy().into_owned());
+    let object = object.map(|name| printable(&name.to_string_lossy()));
     match (&site.function, object) {
-        (Some(function), _) => function.clone(),
+        (Some(function), _) => printable(function),
         (None, Some(object)) => format!("(in {object})"),
         (None, None) => "(unknown)".to_owned(),
     }
@@ -44,11 +45,17 @@ pub fn site_name(site: &SiteRow) -> String {
 
 pub fn site_place(site: &SiteRow) -> String {
     let object = site.object.as_ref().and_then(|path| path.file_name());
-    let object = object.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let object = object.map_or_else(String::new, |name| printable(&name.to_string_lossy()));
     match &site.line {
-        Some(line) => format!("{object}  {line}"),
+        Some(line) => format!("{object}  {}", printable(line)),
         None => object,
     }
+}
+
+/// A command that was typed may have lines; that of a running process is another's.
+pub fn command(findings: &Findings) -> String {
+    let command = &findings.subject.command;
+    findings.subject.pid.map_or_else(|| command.clone(), |_| printable(command))
 }
 
 /// The line below the command.

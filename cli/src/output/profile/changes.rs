@@ -36,8 +36,7 @@ fn table(found: &Comparison, layout: &Layout) -> String {
         Column::new(title, rank, shown.iter().map(|change| text(change)))
     };
     let objects = |change: &Change| count_difference(change.objects.1 - change.objects.0);
-    let name =
-        |change: &&Change| Name { own: change.function.short_name.to_string(), via: String::new() };
+    let name = |change: &&Change| Name::new(&change.function.short_name, None);
     Columns {
         numbers: vec![
             column("change", STAYS, |change| difference(change.growth())),

@@ -4,6 +4,7 @@
 use owo_colors::OwoColorize;
 
 use super::words::clipped;
+use crate::output::printable;
 use crate::output::table::listing;
 
 /// So much of a name is worth more than another column.
@@ -23,7 +24,11 @@ pub struct Column {
 
 impl Column {
     pub fn new(title: &str, rank: u8, cells: impl Iterator<Item = String>) -> Column {
-        Column { title: title.to_uppercase(), rank, cells: cells.collect() }
+        Column {
+            title: title.to_uppercase(),
+            rank,
+            cells: cells.map(|cell| printable(&cell)).collect(),
+        }
     }
 
     fn width(&self) -> usize {
@@ -34,11 +39,16 @@ impl Column {
 
 /// A function, and " > " and the wrapper that it called.
 pub struct Name {
-    pub own: String,
-    pub via: String,
+    own: String,
+    via: String,
 }
 
 impl Name {
+    pub fn new(own: &str, via: Option<&str>) -> Name {
+        let via = via.map(|via| format!(" > {}", printable(via)));
+        Name { own: printable(own), via: via.unwrap_or_default() }
+    }
+
     fn width(&self) -> usize {
         self.own.chars().count() + self.via.chars().count()
     }
@@ -115,10 +125,10 @@ mod tests {
         let column = |title: &str, rank: u8, cell: &str| {
             Column::new(title, rank, std::iter::once(cell.to_owned()))
         };
-        let own = "a_function_with_a_name_that_is_long".to_owned();
+        let own = "a_function_with_a_name_that_is_long";
         let columns = Columns {
             numbers: vec![column("live", STAYS, "1.00 KiB"), column("total", 1, "2.00 KiB")],
-            names: vec![Name { own, via: " > xmalloc".into() }],
+            names: vec![Name::new(own, Some("xmalloc"))],
             places: vec![column("library", 2, "libsomething.so")],
         };
         strip_str(&columns.table(width)).to_string()
@@ -140,5 +150,14 @@ mod tests {
         assert_eq!(seen(56), (false, true, true));
         assert_eq!(seen(50), (false, false, true));
         assert_eq!(seen(34), (false, false, true));
+    }
+
+    #[test]
+    fn a_name_stays_in_its_row() {
+        let place = Column::new("library", 2, std::iter::once("lib\nx\x1b[8m.so".to_owned()));
+        let names = vec![Name::new("one\ntwo", Some("three\tfour"))];
+        let table = Columns { numbers: Vec::new(), names, places: vec![place] }.table(None);
+        let row = strip_str(&table).to_string().lines().nth(1).unwrap().to_owned();
+        assert_eq!(row, "one\u{fffd}two > three\u{fffd}four  lib\u{fffd}x\u{fffd}[8m.so");
     }
 }

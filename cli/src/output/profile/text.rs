@@ -5,6 +5,7 @@ use owo_colors::OwoColorize;
 
 use super::columns::{Column, Columns, Name, STAYS};
 use super::words::{caption, clipped, count, share, size, total};
+use crate::output::printable;
 use crate::output::table::{listing, wrapped_to};
 use crate::profile::{Profile, Row, Sample, Series, Sites, Stacks, View};
 
@@ -175,16 +176,13 @@ fn rows(
 fn name(stacks: &Stacks, row: &Row, chosen: &Series) -> Name {
     let short = |function: u32| &stacks.functions[function as usize].short_name;
     let via = row.via.filter(|_| row.own[chosen.bytes] != 0);
-    Name {
-        own: short(row.function).to_string(),
-        via: via.map(|via| format!(" > {}", short(via))).unwrap_or_default(),
-    }
+    Name::new(short(row.function), via.map(|via| &**short(via)))
 }
 
 fn parts_table(name: &str, parts: &[(String, Vec<i64>)], series: &Series, whole: i64) -> String {
     let record = |(name, values): &(String, Vec<i64>)| {
         let bytes = values[series.bytes];
-        let name = if name.is_empty() { "(none)" } else { name };
+        let name = if name.is_empty() { "(none)" } else { &printable(name) };
         vec![size(bytes), share(bytes, whole), name.to_owned()]
     };
     let records = parts.iter().filter(|(_, values)| values[series.bytes] != 0);
@@ -216,13 +214,14 @@ pub fn stack(stacks: &Stacks, sample: usize, width: Option<usize>, most: usize) 
     let mut text = String::new();
     for (function, line) in frames.iter().take(most) {
         let function = &stacks.functions[*function as usize];
-        let place = line.clone().unwrap_or_else(|| function.library.to_string());
+        let place = printable(line.as_deref().unwrap_or(&function.library));
+        let own = printable(&function.short_name);
         let name = match width {
             Some(width) => {
                 let beside = place.chars().count() + "      ".len();
-                clipped(&function.short_name, width.saturating_sub(beside).max(NAME_WIDTH_MIN))
+                clipped(&own, width.saturating_sub(beside).max(NAME_WIDTH_MIN))
             }
-            None => function.short_name.to_string(),
+            None => own,
         };
         text += &format!("    {name}  {}\n", place.dimmed());
     }

@@ -1,5 +1,6 @@
 //! Names and figures that the formats share.
 
+use crate::output::printable;
 use crate::output::quantity::{bytes_text, time_text, with_thousands};
 use crate::profile::{Profile, Series};
 
@@ -86,7 +87,7 @@ pub fn total(series: &Series, totals: &[i64]) -> String {
 pub fn caption(profile: &Profile) -> String {
     let mut parts = Vec::new();
     if let Some((pid, name)) = &profile.facts.program {
-        parts.push(format!("{name}, process {pid}"));
+        parts.push(format!("{}, process {pid}", printable(name)));
     }
     if profile.duration_nanos > 0 {
         parts.push(duration(profile));

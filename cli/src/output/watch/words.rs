@@ -1,6 +1,7 @@
 //! Figures and words that the formats share.
 
 use crate::output::explain;
+use crate::output::printable;
 use crate::output::quantity::{bytes_text, signed_bytes, time_text, with_thousands};
 use crate::watch::{End, SizeTrend, Trend, Watched};
 
@@ -36,7 +37,7 @@ pub fn headline(found: &Watched) -> String {
     let whole = found.whole();
     let seen = &found.last;
     let size = bytes_text(seen.resident_bytes);
-    let whose = format!("{} ({})", seen.program, seen.pid.unwrap_or(0));
+    let whose = format!("{} ({})", printable(&seen.program), seen.pid.unwrap_or(0));
     if found.is_one_look() {
         return format!("{whose}: {size} resident at the only look");
     }
