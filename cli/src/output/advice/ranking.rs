@@ -11,7 +11,7 @@ use crate::measure::{FAULTS, MEMORY, QUICK_RUNS, TIME};
 use crate::output::markdown::{cell, code};
 use crate::output::quantity::{ratio_text, spread_text};
 use crate::output::report::Row;
-use crate::output::table::{failures, listing, width_of, without_beginning};
+use crate::output::table::{failures, listing, width_of, without_beginning, wrapped_to};
 use crate::output::{Entry, Report};
 
 const MARK: &str = "*";
@@ -116,16 +116,20 @@ fn figures(rows: &[Row], index: usize, is_comparable: bool) -> Vec<String> {
 /// For the terminal.
 pub fn table(advice: &Advice, width: Option<usize>) -> String {
     let report = advice.report;
-    let mut text = format!("{}\n{}\n", report.command.bold(), report.caption().dimmed());
-    text += &format!("{}\n\n", advice.versions().dimmed());
+    let wrapped = |sentence: &str| wrapped_to(sentence, width);
+    let caption = wrapped(&report.caption());
+    let mut text = format!("{}\n{}\n", report.command.bold(), caption.dimmed());
+    text += &format!("{}\n\n", wrapped(&advice.versions()).dimmed());
     text += &candidates(&advice.ranking(), width.unwrap_or(usize::MAX));
     for remark in advice.remarks() {
-        text += &format!("{}\n", remark.dimmed());
+        text += &format!("{}\n", wrapped(&remark).dimmed());
     }
     text.push('\n');
     text += &failures(report);
     for sentence in advice.sentences() {
-        text += &format!("{sentence}\n");
+        // What is to be typed stays in one piece.
+        let is_typed = sentence.contains(TO_RUN);
+        text += &format!("{}\n", if is_typed { sentence } else { wrapped(&sentence) });
     }
     text
 }
@@ -210,6 +214,15 @@ mod tests {
         assert_eq!(seen(46), [false, false, false, true]);
         assert_eq!(seen(40), [false; 4]);
         assert!(candidates_text(&advice, 40).contains("*  …loc:cache_thread=256K  0.70×"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_breaks_sentences_and_leaves_commands_whole() {
+        let candidates = [("glibc", 1.0, 1.0), ("glibc:A=2", 0.9, 0.9)];
+        let report = sample::report_of(0.01, &candidates);
+        let text = strip_str(&table(&Advice::on(&report, &[], &[]), Some(40))).to_string();
+        let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 40).collect();
+        assert_eq!(long, ["To take glibc:A=2, run: A=2 sort -n 'big file'"], "{text}");
     }
 
     #[test]
