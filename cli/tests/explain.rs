@@ -104,7 +104,8 @@ fn blocks_at_hand_for_samples_are_not_in_use() {
     let found = Running::ready(&sampling, &environment).explained();
     assert_adds_up(&found);
     let blocks = part(&found, "blocks").1.unwrap();
-    assert!((64..200).contains(&blocks), "{blocks} blocks in use, not 64 and the C library's");
+    // Of the 64 a few may be sampled, and are in heaps then.
+    assert!((56..200).contains(&blocks), "{blocks} blocks in use, not 64 and the C library's");
 }
 
 #[test]
