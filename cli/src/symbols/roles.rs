@@ -95,17 +95,14 @@ pub fn is_wrapper(name: &str) -> bool {
         "reallocf",
     ];
     /// Containers and allocators of languages' libraries among them.
-    const PREFIXES: [&str; 18] = [
+    const PREFIXES: [&str; 15] = [
         "operator new",
         "operator delete",
         "prim_",
         "std::",
-        "<std::",
         "__gnu_cxx::",
         "alloc::",
-        "<alloc::",
         "core::",
-        "<core::",
         "hashbrown::",
         "__rust",
         "__rdl_",
@@ -129,9 +126,36 @@ pub fn is_wrapper(name: &str) -> bool {
     let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     role_of_name(name) == Role::Allocator
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || is_of_rusts_library(name)
         || TRAITS.iter().any(|of| name.contains(of))
         || NAMES.contains(&bare)
         || is_plain && ENDS.iter().any(|end| word.ends_with(end))
+}
+
+/// Whether the name is `<Type>::method` or `<Type as Trait>::method` of Rust's own library: a
+/// program can give methods to types of others by traits of its own alone, and those of others to
+/// types of its own.
+fn is_of_rusts_library(name: &str) -> bool {
+    const CRATES: [&str; 4] = ["std::", "core::", "alloc::", "hashbrown::"];
+    let is_librarys = |path: &str| {
+        let path = path.trim_start_matches('<'); // a trait in a method
+        CRATES.iter().any(|prefix| path.starts_with(prefix))
+    };
+    let Some(inner) = name.strip_prefix('<') else { return false };
+    let mut depth = 1;
+    let end = inner.find(|c| {
+        depth += i32::from(c == '<') - i32::from(c == '>');
+        depth == 0
+    });
+    let inner = &inner[..end.unwrap_or(inner.len())];
+    let (of, by) = match inner.split_once(" as ") {
+        Some((of, by)) => (of, Some(by)),
+        None => (inner, None),
+    };
+    let of = of.trim_start_matches("&mut ").trim_start_matches('&');
+    // Slices, tuples, functions and what has one word are the language's own.
+    let is_others = of.starts_with(['[', '(', '<']) || !of.contains("::") || is_librarys(of);
+    is_others && by.is_none_or(is_librarys)
 }
 
 #[cfg(test)]
@@ -181,6 +205,16 @@ mod tests {
             "os::malloc",
             "<primalloc::Primalloc as core::alloc::global::GlobalAlloc>::alloc",
             "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+            "<a::B as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+            "<str>::repeat",
+            "<[T]>::to_vec",
+            "<[a::B]>::to_vec",
+            "<u64 as core::fmt::Display>::fmt",
+            "<&str as core::convert::Into<…>>::into",
+            "<hashbrown::map::HashMap<…> as core::iter::traits::collect::Extend<…>>::extend",
+            "<alloc::vec::Vec<…> as core::clone::Clone>::clone",
+            "<alloc::string::String as <alloc::ffi::CString>::new::SpecNewImpl>::spec_new_impl",
+            "<<…>::from as core::ops::function::FnOnce<…>>::call_once",
         ] {
             assert!(is_wrapper(name), "{name}");
         }
@@ -192,6 +226,11 @@ mod tests {
             "serde_json::from_str",
             "malloc_info_reader::run",
             "malloc::info",
+            "<a::B as core::clone::Clone>::clone",
+            "<&a::B as core::fmt::Debug>::fmt",
+            "<str as a::Words>::words",
+            "<alloc::vec::Vec<…> as a::Words>::words",
+            "<a::B>::new",
         ] {
             assert!(!is_wrapper(name), "{name}");
         }
