@@ -351,9 +351,9 @@ void arena_release(void *block) {
         return;
     }
     if (PRIM_UNLIKELY(arena->block_end != NULL)) {
-        arena->block_end(block);
+        arena->block_end(block, 0);
     } else if (is_watched(arena)) {
-        sampler_end(block);
+        sampler_end(block, 0);
     }
     bool is_unused = false;
     lock_acquire(&arena->lock, LOCK_ARENA);
@@ -419,20 +419,24 @@ void *arena_reallocate(void *block, size_t size) {
     if (!found.arena) {
         return foreign_reallocate(block, size);
     }
+    bool is_sampled = found.arena->block_end != NULL;
     if (size <= found.usable && (size >= found.usable / 2 || found.usable <= SLACK)) {
+        if (is_sampled) {
+            sampler_end(block, size);
+        }
         return block;
     }
     thread_cache_nest();
-    bool is_done = !found.chunk && resize_large(&found, size);
+    bool is_done = !is_sampled && !found.chunk && resize_large(&found, size);
     if (is_done && is_watched(found.arena)) { /* another one, to those who sample */
-        sampler_end(block);
+        sampler_end(block, 0);
         thread_sampler_see_large(block, size, 0);
     }
     thread_cache_leave();
     if (is_done) {
         return block;
     }
-    bool leaves = found.arena->block_end || load_relaxed(&found.arena->is_deleted);
+    bool leaves = is_sampled || load_relaxed(&found.arena->is_deleted);
     void *target =
         leaves ? allocate(size)
                : arena_allocate_entering(found.arena, (struct arena_request){.size = size}, NULL);

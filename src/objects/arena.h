@@ -77,7 +77,7 @@ struct arena_counts {
     size_t limit;      /* of live_bytes; SIZE_MAX: none */
 };
 
-typedef void arena_block_end(void *block);
+typedef void arena_block_end(void *block, size_t size); /* sampler_end */
 
 struct arena {
     struct lock lock;

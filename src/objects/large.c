@@ -278,7 +278,7 @@ void *large_move(struct span *span, size_t size) {
         memcpy((void *)(target->address + moved), (void *)(span->address + moved), kept - moved);
     }
     if (PRIM_UNLIKELY(span->is_sampled)) {
-        sampler_end((void *)span->address);
+        sampler_end((void *)span->address, 0);
     }
     end_block(span, moved == span_size(span) ? SPAN_CLEAN : SPAN_DIRTY);
     return (void *)target->address;

@@ -141,7 +141,7 @@ static void *resize_or_move(struct span *span, size_t size, bool may_move) {
         target = may_move ? large_move(span, size) : NULL;
     } else if (PRIM_UNLIKELY(span->is_sampled) && span_size(span) != old_size) {
         span->is_sampled = false;
-        sampler_end(target);
+        sampler_end(target, 0);
     }
     if (target && sampler_was_started() && span_size(span_of_block(target)) != old_size) {
         thread_sampler_see_large(target, size, 0);
@@ -149,11 +149,19 @@ static void *resize_or_move(struct span *span, size_t size, bool may_move) {
     return target;
 }
 
+/* Whether it takes as many slices as before. */
+PRIM_INLINE bool keeps_slices(const struct span *span, size_t size) {
+    return span_size(span) - size < SLICE_SIZE;
+}
+
 static void *reallocate_large(void *block, size_t size) {
     struct span *span = span_of_block(block);
     size_t old_size = span_size(span);
-    if (old_size - size < SLICE_SIZE) {
-        return block; /* as many slices as before */
+    if (keeps_slices(span, size)) {
+        if (PRIM_UNLIKELY(span->is_sampled)) {
+            sampler_end(block, size);
+        }
+        return block;
     }
     bool stays_large = size > old_size && (threshold_is_large(size) || wants_span(old_size, size));
     void *target;
@@ -251,8 +259,11 @@ static PRIM_NOINLINE void *change_class(void *block, size_t old_size, size_t siz
 static void *reallocate_plainly(void *block, size_t size) {
     unsigned object_class = span_class_of(block);
     size_t old_size = class_size(object_class);
-    if (object_class == CLASS_LARGE && span_size(span_of_block(block)) - size < SLICE_SIZE) {
-        return block;
+    if (object_class == CLASS_LARGE) {
+        const struct span *span = span_of_block(block);
+        if (keeps_slices(span, size) && PRIM_LIKELY(!span->is_sampled)) {
+            return block;
+        }
     }
     if (old_size == 0 || (size > old_size && may_get_room(old_size, size))) {
         return reallocate_any(block, size);

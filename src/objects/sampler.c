@@ -184,17 +184,16 @@ static PRIM_COLD void pay(unsigned chosen, size_t counted_size, uint64_t start) 
     }
 }
 
+/* A block of just the size of the class that would serve it: realloc leaves it where it is when it
+ * would leave such a one, or else more or fewer would be drawn anew than are sampled. */
 static void *allocate_known(const struct sample *sample) {
-    if (sample->size <= ARENA_SIZE_MAX && sample->alignment <= ARENA_ALIGNMENT_MAX) {
-        struct arena *arena = load_acquire(&block_arena); /* order pair: shared arena */
-        struct arena_request request = {.size = sample->size, .alignment = sample->alignment};
-        return arena_allocate(arena, request, NULL);
+    size_t size = sample->counted_size;
+    struct arena_request request = {.size = size, .alignment = sample->alignment};
+    if (size > ARENA_SIZE_MAX) { /* ends with its slices */
+        request.alignment = SLICE_SIZE;
+        request.offset = size;
     }
-    void *block = large_allocate(sample->size, sample->alignment, NULL);
-    if (block) {
-        span_of_block(block)->is_sampled = true;
-    }
-    return block;
+    return arena_allocate(load_acquire(&block_arena), request, NULL); /* order pair: shared arena */
 }
 
 PRIM_COLD void *sampler_allocate(uint64_t *random, struct sample *sample) {
@@ -223,11 +222,11 @@ PRIM_COLD void sampler_begin_large(uint64_t *random, void *block, struct sample 
     }
 }
 
-PRIM_COLD void sampler_end(void *block) {
+PRIM_COLD void sampler_end(void *block, size_t size) {
     for (unsigned i = 0; i < load_relaxed(&user_count); i++) {
         struct sampler_user *user = user_at(i);
         if (user && user->end) {
-            user->end(block);
+            user->end(block, size);
         }
     }
 }
@@ -242,7 +241,7 @@ static struct sampler_user *placer(void) {
 }
 
 PRIM_COLD void sampler_release_placed(void *block) {
-    sampler_end(block);
+    sampler_end(block, 0);
     placer()->release(block);
 }
 

@@ -26,11 +26,14 @@
  * The stretch belongs to the draw: who draws, or throws, asks for it before, and the weight is that
  * of the stretched interval. So sums are as unbiased as ever, only coarser.
  *
- * Sampled blocks must be known when they are freed, at no cost for the others. Blocks of up to
- * ARENA_SIZE_MAX come from an arena of the sampler's own; greater ones are large blocks whose spans
- * have a mark; a user may also give a block of its own, in slices with CLASS_PLACED. None of these
- * has room in a thread cache, so all come back by the slow door. A large block that realloc makes
- * greater counts as one that ends and one that begins; others keep what they were while they stay.
+ * Sampled blocks must be known when they are freed, at no cost for the others. Those that a class
+ * would serve come from an arena of the sampler's own; spans of large ones have a mark; a user may
+ * also give a block of its own, in slices with CLASS_PLACED. None of these has room in a thread
+ * cache, so all come back by the slow door.
+ *
+ * A block that realloc moves ends, and another one begins; so it does where a large one becomes
+ * another number of slices. Others keep their weight, and their size is brought up to date. Which
+ * it is must not depend on being sampled: so blocks in the arena are of just their class's size.
  * Blocks of first-class heaps are not sampled. Those of tags are, where they are: each that ends is
  * announced, sampled or not, so end() must bear blocks that it does not know.
  *
@@ -65,9 +68,10 @@ struct sampler_user {
     /* The sampled block is about to be handed out. NULL for a user that only places. */
     void (*begin)(void *block, const struct sample *sample);
 
-    /* A sampled block, of any user, is about to be freed, or to be moved by realloc. Goes on after
-     * the user has stopped. May be NULL. */
-    void (*end)(void *block);
+    /* A sampled block, of any user, is about to be freed, or to be moved by realloc; or it has
+     * another size now, if that is not 0. Goes on after the user has stopped. May be NULL. Whether
+     * it knew the block is of no matter. */
+    bool (*end)(void *block, size_t size);
 
     /* Of a block that the user placed. */
     size_t (*usable_size)(const void *block);
@@ -119,8 +123,8 @@ void *sampler_allocate(uint64_t *random, struct sample *sample);
 /* The block, large or a tag's, which is in nobody's hands yet, is sampled. */
 void sampler_begin_large(uint64_t *random, void *block, struct sample *sample);
 
-/* A sampled block ends. */
-void sampler_end(void *block);
+/* A sampled block ends, or goes on with another size if that is not 0. */
+void sampler_end(void *block, size_t size);
 
 /* For blocks in slices with CLASS_PLACED. */
 void sampler_release_placed(void *block);

@@ -354,7 +354,7 @@ void *allocate_zeroed(size_t size, size_t alignment) {
 static void release_large(void *block) {
     struct span *span = span_of_heap_slice((uintptr_t)block); /* it begins there */
     if (PRIM_UNLIKELY(span->is_sampled)) {
-        sampler_end(block);
+        sampler_end(block, 0);
     }
     large_release(span);
 }

@@ -54,11 +54,11 @@ bool live_table_put_number(struct live_table *table, uintptr_t address, size_t n
     return live_table_put(table, &(struct live_block){.address = address, .size = number});
 }
 
-const struct live_block *live_table_find(const struct live_table *table, uintptr_t address) {
+struct live_block *live_table_find(const struct live_table *table, uintptr_t address) {
     if (table->count == 0) {
         return NULL;
     }
-    const struct live_block *block = &table->places[place_of(table, address)];
+    struct live_block *block = &table->places[place_of(table, address)];
     return block->address ? block : NULL;
 }
 

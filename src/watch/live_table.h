@@ -35,7 +35,7 @@ bool live_table_put_number(struct live_table *table, uintptr_t address, size_t n
 bool live_table_take(struct live_table *table, uintptr_t address, struct live_block *block);
 
 /* The entry of an address, or NULL; valid until the next change. */
-const struct live_block *live_table_find(const struct live_table *table, uintptr_t address);
+struct live_block *live_table_find(const struct live_table *table, uintptr_t address);
 
 void live_table_empty(struct live_table *table);
 

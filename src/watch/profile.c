@@ -172,12 +172,16 @@ void profile_record(void *block, const struct sample *sample, const void *caller
     leave();
 }
 
-bool profile_forget(void *block) {
+bool profile_forget(void *block, size_t size) {
     enter();
     struct live_block known;
     bool was_known = live_table_take(&profile.blocks, (uintptr_t)block, &known);
     if (was_known) {
         heap_profile_end(&profile, &known);
+        if (size) {
+            known.size = size;
+            heap_profile_begin(&profile, &known);
+        }
     }
     write_if_due();
     leave();
@@ -203,16 +207,11 @@ void profile_settle(const struct live_block *known, bool is_over) {
     leave();
 }
 
-static void end(void *block) {
-    profile_forget(block);
-}
-
 PRIM_COLD void profile_ignore(const void *block) {
     enter();
-    struct live_block known;
-    if (live_table_take(&profile.blocks, (uintptr_t)block, &known)) {
-        known.is_ignored = true;
-        live_table_put(&profile.blocks, &known);
+    struct live_block *known = live_table_find(&profile.blocks, (uintptr_t)block);
+    if (known) {
+        known->is_ignored = true;
     }
     leave();
 }
@@ -236,7 +235,7 @@ static void begin(void *block, const struct sample *sample) {
     profile_record(block, &asked, NULL);
 }
 
-static struct sampler_user user = {.begin = begin, .end = end};
+static struct sampler_user user = {.begin = begin, .end = profile_forget};
 
 static void on_signal(int number) {
     (void)number;

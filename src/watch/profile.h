@@ -28,7 +28,10 @@ bool profile_dump(const char *path);
 /* A block begins and ends. The caller is where its allocation returns to, if that is known: frames
  * before it are the library's. */
 void profile_record(void *block, const struct sample *sample, const void *caller);
-bool profile_forget(void *block); /* false if it is not a recorded one */
+
+/* The block ends, or goes on with another size if that is not 0. False if it is not a recorded one.
+ */
+bool profile_forget(void *block, size_t size);
 
 /* While realloc has a block, its address may become that of another: lifted out of the record, to
  * be ended or put back as it was. known: stays as it is if the block is not a recorded one. */

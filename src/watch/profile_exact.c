@@ -77,7 +77,7 @@ static void *exact_reallocate(const struct watcher *self, void *block,
 }
 
 static void exact_release(const struct watcher *self, void *block, const struct request *request) {
-    if (block && profile_forget(block) && options.leak_check) {
+    if (block && profile_forget(block, 0) && options.leak_check) {
         memset(block, 0, bits_min(watcher_pass_usable_size(self, block), WIPED_MOST));
     }
     watcher_pass_release(self, block, request);

@@ -56,10 +56,10 @@ static void begin(void *block, const struct sample *sample) {
 }
 
 /* Closes the gap behind a slot that became free. */
-static void end(void *block) {
+static bool end(void *block, size_t size) {
     pthread_mutex_lock(&told.lock);
     size_t slot = slot_of(block);
-    if (told.blocks[slot]) {
+    if (told.blocks[slot] && size == 0) {
         told.blocks[slot] = NULL;
         told.live--;
         for (slot = (slot + 1) % SLOTS; told.blocks[slot]; slot = (slot + 1) % SLOTS) {
@@ -71,6 +71,7 @@ static void end(void *block) {
         }
     }
     pthread_mutex_unlock(&told.lock);
+    return true;
 }
 
 static struct sampler_user user = {.begin = begin, .end = end};
