@@ -86,6 +86,22 @@ fn a_profile_tells_who_allocates_from_now_on() {
     process.assert_unharmed();
 }
 
+/// As after an upgrade: the process goes on with what it was started from.
+#[test]
+fn a_program_that_was_replaced_since_has_its_names_all_the_same() {
+    let Some(library) = preloaded() else { return };
+    let program = FILES.join("asked-replaced");
+    std::fs::copy(&*ASKED, &program).unwrap();
+    let process = Asked::started(program.clone(), &["fn", "1"], &[("LD_PRELOAD", &library)]);
+    for replacement in [Some("/bin/true"), None] {
+        std::fs::remove_file(&program).unwrap();
+        replacement.map(|other| std::fs::copy(other, &program).unwrap());
+        let shown = process.profile_at_work(plain_tool(), &[]);
+        assert!(shown.contains("allocates") && !shown.contains("no names"), "{shown}");
+    }
+    process.assert_unharmed();
+}
+
 /// Nothing is opened in the process, so that its rights do not matter, nor a filter.
 #[test]
 fn who_may_open_no_file_has_a_profile_all_the_same() {

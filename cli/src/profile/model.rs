@@ -62,6 +62,8 @@ pub struct Profile {
     /// What labels' numbers mean.
     pub names: Vec<Rc<str>>,
     pub facts: Facts,
+    /// Of a process that is still running: it has files open that are gone from the disk.
+    pub process: Option<i32>,
     /// Mean number of bytes between samples, where the profile tells.
     pub period: Option<i64>,
     pub time_nanos: i64,

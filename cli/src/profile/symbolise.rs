@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use super::model::{Frame, Location, Mapping, Profile, base_name, nameless};
 use crate::allocators::is_allocator_library;
+use crate::proc_texts;
+use crate::processes;
 use crate::symbols::{CodeFrame, MappedCode, Object, Objects};
 
 /// Names of an allocator that is linked into the program.
@@ -23,7 +25,8 @@ pub fn symbolise(profile: &mut Profile, debug_directory: Option<&Path>) -> Vec<S
         .map(|(number, mapping)| {
             let is_used = |l: &Location| l.mapping == Some(number) && l.frames.is_empty();
             let is_needed = profile.locations.iter().any(is_used);
-            is_needed.then(|| open(&mut objects, mapping, &mut troubles)).flatten()
+            let process = profile.process;
+            is_needed.then(|| open(&mut objects, mapping, process, &mut troubles)).flatten()
         })
         .collect();
     for location in profile.locations.iter_mut().filter(|location| location.frames.is_empty()) {
@@ -44,6 +47,7 @@ fn is_frame_of_allocator(frame: &Frame) -> bool {
 fn open(
     objects: &mut Objects,
     mapping: &Mapping,
+    process: Option<i32>,
     troubles: &mut BTreeSet<String>,
 ) -> Option<Rc<Object>> {
     let path = mapping.file.strip_suffix(" (deleted)").unwrap_or(&mapping.file);
@@ -57,6 +61,10 @@ fn open(
     });
     if is_same {
         return object;
+    }
+    let opened = process.and_then(|pid| opened(objects, mapping, path, pid));
+    if opened.is_some() {
+        return opened;
     }
     let code =
         MappedCode { offset: mapping.offset, size: mapping.limit.wrapping_sub(mapping.start) };
@@ -73,6 +81,17 @@ fn open(
         troubles.insert(format!("{path} {trouble}{nor}, so its functions have no names."));
     }
     stand_in
+}
+
+/// The file that a running process has mapped there, whatever became of its name since: as the
+/// mapping, which takes more rights, or as the program itself.
+fn opened(objects: &Objects, mapping: &Mapping, path: &str, pid: i32) -> Option<Rc<Object>> {
+    let maps = processes::open(pid).and_then(|process| proc_texts::maps(&process)).ok()?;
+    let is_there = |(start, end): (u64, u64)| (start..end).contains(&mapping.start);
+    let (start, end) = maps.iter().map(|map| map.address).find(|range| is_there(*range))?;
+    let places = [format!("/proc/{pid}/map_files/{start:x}-{end:x}"), format!("/proc/{pid}/exe")];
+    let mut found = places.iter().filter_map(|place| objects.get_at(path, Path::new(place)));
+    found.find(|object| object.build_id.as_deref() == Some(&*mapping.build_id))
 }
 
 fn frames(address: u64, mapping: Option<&Mapping>, object: Option<&Object>) -> Vec<Frame> {

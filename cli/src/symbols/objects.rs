@@ -77,6 +77,11 @@ impl Objects {
         self.known.entry(path.clone()).or_insert_with(read).clone()
     }
 
+    /// What is called `name` and lies at `place`, which a process that has it open keeps.
+    pub fn get_at(&self, name: &str, place: &Path) -> Option<Rc<Object>> {
+        Object::read_at(Path::new(name), place, &self.debug_files).map(Rc::new)
+    }
+
     /// The debug file of a file that is gone. It has the addresses of what was in that, but not the
     /// places in the file, so that only code can be found that was mapped as a whole.
     pub fn get_by_build_id(&self, path: &str, id: &str, code: &MappedCode) -> Option<Rc<Object>> {
@@ -95,14 +100,17 @@ impl Objects {
 
 impl Object {
     fn read(path: &str, debug_files: &DebugFiles) -> Option<Object> {
-        let path = Path::new(path);
-        let file = object::File::parse(bytes_of(path)?).ok()?;
+        Object::read_at(Path::new(path), Path::new(path), debug_files)
+    }
+
+    fn read_at(name: &Path, place: &Path, debug_files: &DebugFiles) -> Option<Object> {
+        let file = object::File::parse(bytes_of(place)?).ok()?;
         let code = file.segments().filter(|segment| segment.permissions().executable());
         let segments = code.map(|segment| {
             let (offset, size) = segment.file_range();
             Segment { offset, size, address: segment.address() }
         });
-        Object::new(path, path.to_owned(), &file, segments.collect(), debug_files)
+        Object::new(name, place.to_owned(), &file, segments.collect(), debug_files)
     }
 
     /// What is called `name`, from the file that lies at `path`.

@@ -46,12 +46,13 @@ pub fn run(arguments: &ProfileArguments, pid: i32) -> Result<ExitCode> {
     let bytes = running.finish().context("the profile goes on in the process")?;
     let keep = |path: &std::path::PathBuf| write(&numbered(path, pid), &bytes);
     let kept = arguments.keep.as_ref().map_or(Ok(()), keep);
-    all_of([kept, report(arguments, &title, &bytes)])?;
+    all_of([kept, report(arguments, &title, pid, &bytes)])?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(arguments: &ProfileArguments, title: &str, bytes: &[u8]) -> Result<()> {
-    let profile = profile::parse(bytes).context("the process's profile")?;
+fn report(arguments: &ProfileArguments, title: &str, pid: i32, bytes: &[u8]) -> Result<()> {
+    let mut profile = profile::parse(bytes).context("the process's profile")?;
+    profile.process = Some(pid);
     let usual = View::usual(&[&profile]);
     let mut shown = arguments.shown.prepare(profile, usual).context("the process's profile")?;
     shown.remarks.push(REMARK.to_owned());
