@@ -86,8 +86,8 @@ static void read_notes(struct module *module, uintptr_t note, uintptr_t end) {
     }
 }
 
-static void read_segment(struct module *module, const program_header *segment, uintptr_t bias) {
-    uintptr_t start = bias + segment->p_vaddr;
+static void read_segment(struct module *module, const program_header *segment) {
+    uintptr_t start = module->bias + segment->p_vaddr;
     uintptr_t end = start + segment->p_filesz;
     if (start < module->start || end > module->end) {
         return;
@@ -113,14 +113,8 @@ static void read_headers(struct module *module) {
         return;
     }
     const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(module->start + header->e_phoff);
-    uintptr_t first = UINTPTR_MAX;
     for (unsigned i = 0; i < header->e_phnum; i++) {
-        if (segments[i].p_type == PT_LOAD) {
-            first = bits_min(first, bits_round_down(segments[i].p_vaddr, PAGE_LEAST));
-        }
-    }
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        read_segment(module, &segments[i], module->start - first);
+        read_segment(module, &segments[i]);
     }
 }
 
@@ -206,8 +200,10 @@ PRIM_COLD unsigned module_find(uintptr_t address) {
         return 0;
     }
     const char *name = object.link_map->l_name;
-    struct module found = {
-        .table = object.table, .identity = object.link_map, .name_hash = hash_of_name(name)};
+    struct module found = {.bias = object.link_map->l_addr,
+                           .table = object.table,
+                           .identity = object.link_map,
+                           .name_hash = hash_of_name(name)};
     if (!is_program(name, address, &found)) {
         found.start = (uintptr_t)object.start;
         found.end = (uintptr_t)object.end;
@@ -240,7 +236,8 @@ unsigned module_find_again(uintptr_t address, unsigned index) {
 static PRIM_COLD int note(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
     (void)context;
-    struct module found = {.start = UINTPTR_MAX, .identity = info->dlpi_phdr};
+    struct module found = {
+        .start = UINTPTR_MAX, .bias = info->dlpi_addr, .identity = info->dlpi_phdr};
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         uintptr_t start = info->dlpi_addr + segment->p_vaddr;

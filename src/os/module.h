@@ -25,6 +25,7 @@ struct module_text {
 struct module {
     uintptr_t start;                       /* (const) first address */
     uintptr_t end;                         /* (const) address behind the last */
+    uintptr_t bias;                        /* (const) what is added to its file's addresses */
     struct module_text text[MODULE_TEXTS]; /* (const) the first ones */
     const uint8_t *table;                  /* (const) its .eh_frame_hdr, or NULL */
     const void *_Atomic identity;          /* (atomic: hint) the loader's latest entry for it */

@@ -126,7 +126,7 @@ static bool search_image(const struct image *image, const struct module *module,
     }
     const ElfW(Shdr) *sections =
         part(image, header->e_shoff, (uint64_t)header->e_shnum * sizeof *sections);
-    address -= header->e_type == ET_DYN ? module->start : 0;
+    address -= module->bias;
     for (uint32_t type = SHT_SYMTAB; sections; type = SHT_DYNSYM) {
         for (unsigned i = 0; i < header->e_shnum; i++) {
             if (sections[i].sh_type == type && sections[i].sh_link < header->e_shnum &&

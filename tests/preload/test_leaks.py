@@ -298,6 +298,19 @@ def test_frames_name_their_library(harness, fixtures, built):
     assert f"{harness.directory}/./near.so" in frames and "" in frames, frames
 
 
+def test_names_in_a_library_whose_addresses_do_not_begin_at_0(harness, fixtures, built):
+    library = harness.directory / "high.so"
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-Wl,-Ttext-segment=0x400000",
+                    SOURCES / "plugin.c", "-o", library], check=True, timeout=60)
+    settings = {"PRIMALLOC_LEAK_CHECK": "normal"}
+    command = [fixtures("losing_plugins.c"), library, built / "plugin.so"]
+    errors = harness.run_preloaded(command, changes=settings, check=False).stderr.decode()
+    assert re.search(r"allocated at\n *0x\w+ plugin_lose \(\S*/high\.so\+", errors), errors
+    (harness.directory / "known").write_text("leak:plugin_lose$\n")
+    settings["PRIMALLOC_LEAK_SUPPRESS"] = str(harness.directory / "known")
+    harness.run_preloaded(command, changes=settings)
+
+
 def reports(directory, pattern):
     """The reports that match, each as (process, leaked bytes with what they hold)."""
     found = [pprof.Profile(path) for path in directory.glob(pattern)]
