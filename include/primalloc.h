@@ -397,8 +397,8 @@ int prim_profile_dump(const char *path);
  * Threads: any, at any time. */
 
 /* Looks now and prints what it finds. Returns how many blocks leaked so far.
- * Errors: -1 with ENOTSUP: the check is off, there is no memory for it, or a signal handler asked
- *     that interrupted the allocator. */
+ * Errors: -1 with ENOTSUP: the check is off, there is no memory or no /proc for it, or a signal
+ *     handler asked that interrupted the allocator. */
 long prim_leak_check(void);
 
 /* The block, and what only it leads to, is no leak. Nor is what the calling thread allocates

@@ -84,11 +84,11 @@ static uintptr_t read_address(struct text_file *file, int *behind) {
     }
 }
 
-/* What is mapped and can be written to. */
-static void read_mappings(struct ranges *ranges) {
+/* What is mapped and can be written to; false where the system does not tell. */
+static bool read_mappings(struct ranges *ranges) {
     struct text_file file;
     if (!text_file_open(&file, "/proc/thread-self/maps")) {
-        return;
+        return false;
     }
     for (int byte = 0; byte != TEXT_FILE_END;) {
         uintptr_t start = read_address(&file, &byte);
@@ -101,6 +101,7 @@ static void read_mappings(struct ranges *ranges) {
         }
     }
     text_file_close(&file);
+    return ranges->count != 0;
 }
 
 static struct range mapping_of(const struct ranges *mappings, uintptr_t address) {
@@ -199,9 +200,9 @@ PRIM_COLD bool leak_roots_follow(struct leak_graph *graph, const struct live_tab
         dl_iterate_phdr(add_globals, search);
         bool is_stopped = suspend_others(&search->suspension);
         *are_threads_missed = !is_stopped && !process_is_alone();
-        is_done = leak_graph_make(graph, blocks);
+        graph->is_blind = !read_mappings(&search->mappings);
+        is_done = !graph->is_blind && leak_graph_make(graph, blocks);
         if (is_done) {
-            read_mappings(&search->mappings);
             follow_all(search);
         }
         if (is_stopped) {

@@ -6,7 +6,7 @@
 #include "watch/leak_graph.h"
 
 /* Makes a graph of the recorded blocks and follows everything that the program can reach, with all
- * other threads stopped meanwhile; tells if they could not be. False without memory. */
+ * other threads stopped meanwhile; tells if they could not be. False without memory, or blind. */
 bool leak_roots_follow(struct leak_graph *graph, const struct live_table *blocks,
                        bool *are_threads_missed);
 

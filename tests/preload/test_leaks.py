@@ -444,6 +444,13 @@ def test_a_check_without_memory_is_told_of(harness, fixtures):
     assert result.stderr == b"primalloc: leak check: no memory\n"
 
 
+def test_a_check_that_knows_no_stacks_gives_no_verdict(harness, fixtures):
+    command = [fixtures("no_descriptors.c")]
+    settings = {"PRIMALLOC_LEAK_CHECK": "normal"}
+    result = harness.run_preloaded(command, changes=settings)
+    assert result.stderr == b"primalloc: leak check: no /proc/self/maps\n"
+
+
 def test_real_programs_end_as_always(harness):
     for command in (["/usr/bin/python3", "-c", "print(1)"], ["ls", "/"], ["sh", "-c", "echo 1"]):
         result = harness.run_preloaded(command, changes={"PRIMALLOC_LEAK_CHECK": "normal",
