@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 
 #include "base/bits.h"
-#include "os/confined.h"
 #include "os/kernel.h"
 
 /* Constants that the oldest supported headers lack; the kernel refuses what it does not know. */
@@ -160,6 +159,18 @@ bool memory_purge(void *address, size_t size) {
     return done;
 }
 
+_Atomic bool memory_is_blind;
+
+/* Only the kernel itself says that there is no mapping; any other refusal is a filter's. */
+static bool look(void *address, size_t size, unsigned char *pages) {
+    errno = 0;
+    bool is_known = kernel_ask(SYS_mincore, address, size, pages) == 0;
+    if (!is_known && errno != ENOMEM) {
+        store_relaxed(&memory_is_blind, true);
+    }
+    return is_known;
+}
+
 size_t memory_samples(void *address, size_t size, size_t step) {
     /* A byte for each of the smallest pages: an emulator of larger ones fills in so many. */
     enum { PART_MAX = 512 * PAGE_LEAST };
@@ -173,7 +184,7 @@ size_t memory_samples(void *address, size_t size, size_t step) {
     int saved_errno = errno;
     for (size_t done = 0; done < size; done += stride) {
         size_t part = size - done < most ? size - done : most;
-        if (kernel_ask(SYS_mincore, (char *)address + done, part, pages) == 0) {
+        if (look((char *)address + done, part, pages)) {
             for (size_t i = 0; i < part; i += step) {
                 resident += pages[i >> page_shift] & 1;
             }
@@ -203,7 +214,7 @@ bool memory_is_one_mapping(void *start, size_t size) {
     size_t rest = ((size_t)1 << PRIM_ADDRESS_BITS) - (uintptr_t)start;
     unsigned char page;
     int saved_errno = errno;
-    bool is_mapped = kernel_ask(SYS_mincore, start, 1, &page) == 0 || is_confined();
+    bool is_mapped = look(start, 1, &page) || load_relaxed(&memory_is_blind);
     bool is_one = is_mapped && (kernel_call(SYS_mremap, start, size, rest, 0) != -1 ||
                                 errno == ENOMEM || errno == EAGAIN); /* of locked pages */
     errno = saved_errno;

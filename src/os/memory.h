@@ -58,13 +58,17 @@ void memory_unmap(void *address, size_t size);
  * false when the kernel refuses (locked pages), and then the contents are unspecified. */
 bool memory_purge(void *address, size_t size);
 
-/* Of a range's pages at every step bytes, from its first on, how many are resident; 0 where the
- * process is confined. Steps below this divide 2 MiB, and so much is looked at in one call, which
+/* Whether nobody tells what is resident, as the process is confined or a filter refuses to: known
+ * once it was asked for. */
+extern PRIM_HIDDEN _Atomic bool memory_is_blind; /* (atomic: hint) */
+
+/* Of a range's pages at every step bytes, from its first on, how many are resident; 0 where that is
+ * not told. Steps below this divide 2 MiB, and so much is looked at in one call, which
  * costs as much as one for a page. */
 enum { MEMORY_STEP_COARSE = 256 << 10 };
 size_t memory_samples(void *address, size_t size, size_t step);
 
-/* How many bytes of the range hold physical pages; 0 where the process is confined. */
+/* How many bytes of the range hold physical pages; 0 where that is not told. */
 size_t memory_resident(void *address, size_t size);
 
 /* Whether the page at this address is locked in memory or a huge page of the system's pool: then it

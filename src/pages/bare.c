@@ -2,7 +2,6 @@
 #include "pages/bare.h"
 
 #include "base/bits.h"
-#include "os/confined.h"
 #include "os/memory.h"
 #include "pages/mapping.h"
 #include "pages/sparse.h"
@@ -34,7 +33,8 @@ static bool is_bare(const struct span *span) {
 
 bool bare_clear(const struct span *span) {
     bool is_whole_pages = ((span->address | span_size(span)) & (memory_page_size() - 1)) == 0;
-    if (!options.purge || !is_whole_pages || is_confined() || !is_worth_a_look(span->slice_count)) {
+    if (!options.purge || !is_whole_pages || load_relaxed(&memory_is_blind) ||
+        !is_worth_a_look(span->slice_count)) {
         return false;
     }
     bool is_bare_now = is_bare(span);

@@ -2,7 +2,6 @@
 #include "pages/purge.h"
 
 #include "base/bits.h"
-#include "os/confined.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "pages/limits.h"
@@ -176,7 +175,7 @@ static PRIM_COLD void purge_piece(struct span *span, struct piece piece, struct 
     size_t size = span_size(span);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     size_t resident = returned_note(piece.start, piece.end);
-    resident = is_confined() ? size : resident; /* nobody can tell */
+    resident = load_relaxed(&memory_is_blind) ? size : resident;
     search->bare = resident ? 0 : bits_min(search->bare + size, BARE_MAX);
     resident = search->counts_resident ? resident : size;
     bool done = mapping_purge(piece.start, size);

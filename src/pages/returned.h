@@ -17,7 +17,7 @@ extern PRIM_HIDDEN _Atomic uint64_t returned_needed_bytes;
 extern PRIM_HIDDEN _Atomic bool returned_is_any;
 
 /* Pages of [start, end) are about to go back: those that are resident count. Returns their bytes,
- * 0 where the process is confined. */
+ * 0 where that is not told. */
 size_t returned_note(uintptr_t start, uintptr_t end);
 
 void returned_count_needed(uintptr_t start, uintptr_t end);

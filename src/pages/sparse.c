@@ -1,7 +1,6 @@
 /* sparse.c - see sparse.h. */
 #include "pages/sparse.h"
 
-#include "os/confined.h"
 #include "os/memory.h"
 #include "settings/options.h"
 
@@ -19,7 +18,8 @@ static _Atomic uint16_t looks;
 
 static bool has_page(uintptr_t address) {
     size_t page = memory_page_size();
-    return is_confined() || memory_samples((void *)bits_round_down(address, page), page, page);
+    return memory_samples((void *)bits_round_down(address, page), page, page) ||
+           load_relaxed(&memory_is_blind);
 }
 
 unsigned sparse_samples(uintptr_t address, size_t size) {

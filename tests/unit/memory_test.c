@@ -210,6 +210,30 @@ static void test_one_mapping_under_a_filter(void **state) {
     assert_int_equal(unit_signal_of(ask_where_the_question_is_refused), 0);
 }
 
+static void ask_where_a_filter_does_not_tell(void) {
+    static const int calls[] = {SYS_mincore};
+    size_t page = memory_page_size();
+    char *pages = map_filled(2 * page, 'p');
+    confine(calls, ARRAY_LENGTH(calls), SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW, BY_PRCTL);
+    errno = ERRNO_MARK;
+    CHECK(memory_resident(pages, 2 * page) == 0 && load_relaxed(&memory_is_blind), "who told?");
+    CHECK(memory_is_one_mapping(pages, 2 * page), "that is told by another call");
+    CHECK(errno == ERRNO_MARK, "errno is %d", errno);
+}
+
+static void test_residency_under_a_filter(void **state) {
+    (void)state;
+    size_t page = memory_page_size();
+    char *gone = map_filled(page, 'g');
+    memory_unmap(gone, page);
+    assert_int_equal(memory_resident(gone, page), 0); /* the kernel says so */
+    assert_false(load_relaxed(&memory_is_blind));
+    if (is_emulated()) {
+        skip(); /* an emulator has no filters */
+    }
+    assert_int_equal(unit_signal_of(ask_where_a_filter_does_not_tell), 0);
+}
+
 static char *reservation;
 
 static void write_to_reservation(void) {
@@ -268,6 +292,7 @@ int main(void) {
         cmocka_unit_test(test_refused_move),
         cmocka_unit_test(test_move_of_two_mappings),
         cmocka_unit_test(test_one_mapping_under_a_filter),
+        cmocka_unit_test(test_residency_under_a_filter),
         cmocka_unit_test(test_reserve_and_commit),
         cmocka_unit_test(test_hints),
     };

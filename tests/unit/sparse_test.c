@@ -1,10 +1,14 @@
 #include "pages/sparse.h"
 
+#include <sys/syscall.h>
+
 #include "base/bits.h"
 #include "os/memory.h"
+#include "pages/bare.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "settings/options.h"
+#include "traps/fixtures/confine.h"
 #include "unit/unit.h"
 
 enum { LIVE = 60, SIZES = 8, TURNS = 30000 };
@@ -150,6 +154,27 @@ static void test_not_where_hardened(void **state) {
     end_all();
 }
 
+static void fill_where_a_filter_does_not_tell(void) {
+    static const int calls[] = {SYS_mincore};
+    confine(calls, ARRAY_LENGTH(calls), SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW, BY_PRCTL);
+    churn(TURNS, true);
+    CHECK(!load_relaxed(&sparse_is_on), "filled blocks are taken for sparse");
+    struct random random = unit_random();
+    struct span *span = take(&random, true);
+    CHECK(sparse_samples(span->address, span_size(span)) == SPARSE_SAMPLES, "has pages");
+    CHECK(!sparse_is_bare(span) && !bare_clear(span), "has pages");
+}
+
+/* Where the kernel's answer is refused, as by a service manager's usual filters, blocks count as
+ * filled. */
+static void test_where_nobody_tells(void **state) {
+    (void)state;
+    if (is_emulated()) {
+        skip(); /* an emulator has no filters */
+    }
+    assert_int_equal(unit_signal_of(fill_where_a_filter_does_not_tell), 0);
+}
+
 int main(void) {
     unit_touch_single_pages();
     const struct CMUnitTest tests[] = {
@@ -158,6 +183,7 @@ int main(void) {
         cmocka_unit_test(test_filled),
         cmocka_unit_test(test_young_verdict),
         cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_where_nobody_tells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
