@@ -50,7 +50,8 @@ static PRIM_READS_STRANGERS size_t size_of(const struct chunk *chunk) {
     return chunk->head & ~(size_t)FLAGS;
 }
 
-/* The heap of brk begins somewhere behind the program. */
+/* The heap of brk begins somewhere behind the program; but anywhere below it, with nothing else
+ * there, where the loader was told to start the program, for the kernel knew of the loader only. */
 static uintptr_t program_end(void) {
     const Elf64_Phdr *header = (const Elf64_Phdr *)getauxval(AT_PHDR);
     uintptr_t base = 0;
@@ -73,7 +74,7 @@ static PRIM_READS_STRANGERS bool is_in_use(const struct chunk *chunk, uintptr_t 
         return false;
     }
     const struct chunk *next = (const struct chunk *)((uintptr_t)chunk + size);
-    return next->head & PREV_INUSE;
+    return readable_page((uintptr_t)&next->head) && next->head & PREV_INUSE;
 }
 
 static PRIM_READS_STRANGERS bool is_in_arena(const struct chunk *chunk) {
@@ -101,7 +102,8 @@ static PRIM_READS_STRANGERS bool is_mapping(const struct chunk *chunk) {
 
 static PRIM_READS_STRANGERS bool is_block(uintptr_t address) {
     uintptr_t brk_end = (uintptr_t)__curbrk;
-    bool is_by_brk = address < brk_end && address > program_end();
+    uintptr_t end = program_end();
+    bool is_by_brk = address < brk_end && (address > end || brk_end < end);
     if (!readable_page(address - UNIT)) {
         return false;
     }

@@ -132,6 +132,18 @@ def test_t08_blocks_of_before_the_library_was_loaded(harness, fixtures, each_lib
     assert (result.stdout, result.stderr) == (b"returned\n", b"")
 
 
+def test_t08_blocks_of_libc_where_the_loader_was_told_to_start(harness, fixtures, each_library):
+    """Its heap lies elsewhere then."""
+    program = fixtures("libc_heap.c", "-w", "-fno-builtin", "-pthread")
+    loader = re.search(r"interpreter: (\S+)\]", harness.run(["readelf", "-lW", program])
+                       .stdout.decode())[1]
+    environment = harness.environment(PRIMALLOC_SHOW_ERRORS="1")
+    for command in ([loader, program, each_library],
+                    [loader, "--preload", each_library, program]):
+        result = harness.run(command, environment=environment)
+        assert (result.stdout, result.stderr) == (b"returned\n", b"")
+
+
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_t08_deepbind_plugin_takes_blocks(harness, fixtures, each_library, order):
     """T08: of its host and of strdup; a library that wraps dlsym is in the way. The plugin is found
