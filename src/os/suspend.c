@@ -30,7 +30,9 @@ enum {
     ROOM = SUSPEND_THREADS_MAX * sizeof(struct suspended_thread) + (64 << 10), /* with a stack */
     EVENT_STOP = 128, /* of PTRACE_INTERRUPT, in the status's third byte */
     PATIENCE_MS = 50,
-    LOOKS_MAX = 20, /* of a millisecond each */
+    LOOKS_MAX = 20,     /* of a millisecond each */
+    QUICK_LOOKS = 1000, /* whether a thread has stopped, which most have soon, ... */
+    SLOW_LOOKS = 1000,  /* ... and then with a millisecond between two */
 };
 
 static void read_registers(struct suspended_thread *thread) {
@@ -47,12 +49,29 @@ static void read_registers(struct suspended_thread *thread) {
 #endif
 }
 
-static bool attach(struct suspended_thread *thread, int id) {
-    int status = 0;
+/* Waits for one that stops, but not for ever: a thread does not that waits for a vfork's child, or
+ * for a disk. One such, and the others are hardly waited for either. */
+static bool has_stopped(struct suspension *suspension, int id, int *status) {
+    long found = 0;
+    for (unsigned looks = 0; found == 0 && looks < suspension->looks_left; looks++) {
+        if (looks > QUICK_LOOKS) {
+            thread_sleep(&suspension->state, STATE_ALLOWED, 1);
+        }
+        found = kernel_call(SYS_wait4, id, status, __WALL | WNOHANG, NULL);
+    }
+    if (found == 0) {
+        suspension->looks_left = QUICK_LOOKS;
+    }
+    return found == id && WIFSTOPPED(*status);
+}
+
+static bool attach(struct suspension *suspension, int id) {
+    struct suspended_thread *thread = &suspension->threads[suspension->count];
+    int status;
     *thread = (struct suspended_thread){.id = id};
     if (kernel_call(SYS_ptrace, PTRACE_SEIZE, id, NULL, NULL) != 0 ||
         kernel_call(SYS_ptrace, PTRACE_INTERRUPT, id, NULL, NULL) != 0 ||
-        kernel_call(SYS_wait4, id, &status, __WALL, NULL) != id || !WIFSTOPPED(status)) {
+        !has_stopped(suspension, id, &status)) {
         return false;
     }
     thread->signal = status >> 16 == EVENT_STOP ? 0 : WSTOPSIG(status);
@@ -95,8 +114,7 @@ static unsigned attach_new(struct suspension *suspension) {
             if (id == 0 || is_attached(suspension, id)) {
                 continue;
             }
-            if (suspension->count == SUSPEND_THREADS_MAX ||
-                !attach(&suspension->threads[suspension->count], id)) {
+            if (suspension->count == SUSPEND_THREADS_MAX || !attach(suspension, id)) {
                 suspension->is_complete = false;
                 continue;
             }
@@ -173,8 +191,9 @@ static bool may_start_helper(const struct suspension *suspension) {
 
 PRIM_COLD bool suspend_others(struct suspension *suspension) {
     int saved_errno = errno;
-    *suspension =
-        (struct suspension){.caller = (int)kernel_call(SYS_gettid), .process = process_number()};
+    *suspension = (struct suspension){.caller = (int)kernel_call(SYS_gettid),
+                                      .process = process_number(),
+                                      .looks_left = QUICK_LOOKS + SLOW_LOOKS};
     suspension->directory = (int)kernel_call(SYS_openat, AT_FDCWD, "/proc/self/task",
                                              O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (kernel_call(SYS_faccessat, suspension->directory, "../exe", F_OK) != 0 && errno == ENOENT) {

@@ -29,6 +29,7 @@ struct suspension {
     int ended;     /* a thread that is over, but is there; 0: none */
     int directory; /* the list of threads */
     int helper;
+    unsigned looks_left;              /* at a thread that does not stop */
     struct suspended_thread *threads; /* and behind them the helper's stack */
 };
 

@@ -409,6 +409,17 @@ def test_a_filter_that_kills_the_helper_does_not_stop_the_check(harness, fixture
     assert b"other threads could not be stopped" in result.stderr
 
 
+def test_a_thread_that_does_not_stop_does_not_stop_the_check(harness, fixtures):
+    pipe = harness.directory / "pipe"
+    os.mkfifo(pipe)
+    try:
+        result = harness.run_preloaded([fixtures("leak_spawn.c"), pipe], timeout=10, check=False,
+                                       changes={"PRIMALLOC_LEAK_CHECK": "normal"})
+        assert b"other threads could not be stopped" in result.stderr
+    finally:
+        os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # the child goes on
+
+
 def number_of(call):
     result = subprocess.run(["gcc", "-E", "-P", "-include", "sys/syscall.h", "-"], check=True,
                             input=f"SYS_{call}", capture_output=True, text=True, timeout=60)
