@@ -6,6 +6,7 @@
 
 pub mod asked;
 pub mod explained;
+pub mod followed;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
