@@ -43,6 +43,7 @@ pub struct Registers(pub libc::user_regs_struct);
 impl Registers {
     /// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
     const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
+    const ERESTARTNOHAND: i64 = -514;
     const NO_SYSTEM_CALL: u64 = u64::MAX;
     /// Both ways of entering the kernel have two bytes.
     const SYSTEM_CALL_SIZE: u64 = 2;
@@ -93,16 +94,17 @@ impl Registers {
         self.system_call() >= 0 && self.0.rax as i64 == -i64::from(libc::EINTR)
     }
 
-    /// Some calls that wait do not go on by themselves: it is made anew, with its first argument.
+    /// Some calls that wait do not go on by themselves: the kernel makes it anew, as others, unless
+    /// a handler runs first. Then it is over, for a program may count on that.
     pub fn repeat_system_call(&mut self, _first: u64) {
-        self.0.rax = self.0.orig_rax;
-        self.0.rip -= Self::SYSTEM_CALL_SIZE;
-        self.0.orig_rax = Self::NO_SYSTEM_CALL;
+        self.0.rax = Self::ERESTARTNOHAND as u64;
     }
 
     /// One that was held back at its beginning is made, if the thread goes on.
     pub fn make_system_call(&mut self) {
-        self.repeat_system_call(self.arguments()[0]);
+        self.0.rax = self.0.orig_rax;
+        self.0.rip -= Self::SYSTEM_CALL_SIZE;
+        self.0.orig_rax = Self::NO_SYSTEM_CALL;
     }
 
     /// The thread at the beginning of the function, and what must lie at its stack pointer. That

@@ -50,6 +50,21 @@ const WAITING: &[i64] = &[
     libc::SYS_io_getevents,
 ];
 
+/// Others that may end for a stop alone, with nothing done. A thread may be in one by the time that
+/// it stops.
+const MADE_AGAIN: &[i64] = &[
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_connect,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_io_uring_enter,
+];
+
 /// So many words of the stack are looked through for the library's own code: it waits by libc's
 /// `syscall` alone, which has only the address to return to there, and else calls what has small
 /// frames. Further up lies what earlier calls have left.
@@ -227,7 +242,7 @@ impl Search<'_> {
         let before_pc = registers.pc().wrapping_sub(4);
         let before_pc = self.memory.read_vec(before_pc, 4).unwrap_or_default();
         registers.was_interrupted(&before_pc)
-            && WAITING.contains(&registers.system_call())
+            && [WAITING, MADE_AGAIN].iter().any(|c| c.contains(&registers.system_call()))
             && is_alone()
     }
 

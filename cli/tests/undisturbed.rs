@@ -1,0 +1,47 @@
+//! What a process may count on holds while it is asked: what ends its waits.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use nix::sys::signal::{Signal, kill};
+use support::asked::*;
+use support::explained::preloaded;
+use support::followed::Followed;
+use support::*;
+
+static DISTURBED: LazyLock<PathBuf> =
+    LazyLock::new(|| compile("disturbed.c", "disturbed", &["-O1", "-g", "-fno-builtin"]));
+
+fn disturbed(words: &[&str]) -> Option<Asked> {
+    let mut command = Command::new(DISTURBED.as_path());
+    command.args(words).env("PRIMALLOC_PURGE", "0").env("LD_PRELOAD", preloaded()?);
+    Asked::try_started(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
+}
+
+/// A program may look only then whether a handler has run, as Python does.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_handler_ends_a_wait_that_it_would_have_ended() {
+    for count in (1..12).step_by(2) {
+        let Some(process) = disturbed(&["handled"]) else { return };
+        let followed = Followed::start(&["trim", &process.id()]);
+        assert!((0..count).all(|_| followed.advance()));
+        kill(process.pid(), Signal::SIGUSR1).unwrap();
+        followed.go_on();
+        process.assert_unharmed();
+    }
+}
+
+/// Calls of which nothing is lost, but that no stop may end.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn no_stop_ends_a_wait_for_a_semaphore() {
+    let Some(process) = disturbed(&["semaphore"]) else { return };
+    for _ in 0..150 {
+        process.trim().success();
+    }
+    process.assert_unharmed();
+}
