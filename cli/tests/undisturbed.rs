@@ -1,4 +1,5 @@
-//! What a process may count on holds while it is asked: what ends its waits.
+//! What a process may count on holds while it is asked: its signals, what ends its waits, what it
+//! has forbidden itself.
 
 mod support;
 
@@ -7,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use nix::sys::signal::{Signal, kill};
+use predicates::str::contains;
 use support::asked::*;
 use support::explained::preloaded;
 use support::followed::Followed;
@@ -43,5 +45,40 @@ fn no_stop_ends_a_wait_for_a_semaphore() {
     for _ in 0..150 {
         process.trim().success();
     }
+    process.assert_unharmed();
+}
+
+#[test]
+fn blocked_signals_wait_on() {
+    let signals =
+        [Signal::SIGTRAP, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGSYS, Signal::SIGUSR1];
+    let numbers = signals.map(|signal| (signal as i32).to_string());
+    let words: Vec<&str> = ["pending"].into_iter().chain(numbers.iter().map(|n| &**n)).collect();
+    let Some(process) = disturbed(&words) else { return };
+    process.trim().success().stdout(contains("less than before"));
+    process.set(&["soft_limit=256M"]).success();
+    process.assert_unharmed();
+}
+
+#[test]
+fn who_has_the_end_of_a_call_pending_is_left_alone() {
+    let number = (Signal::SIGSEGV as i32).to_string();
+    let Some(process) = disturbed(&["pending", &number]) else { return };
+    process.trim().code(125).stderr(contains("a SIGSEGV waits for it to be unblocked"));
+    process.assert_unharmed();
+}
+
+#[test]
+fn who_may_only_read_and_write_is_left_alone() {
+    let Some(process) = disturbed(&["strict"]) else { return };
+    process.trim().code(125).stderr(contains("seccomp's strict mode"));
+    process.assert_unharmed();
+}
+
+/// Which the kernel allows root alone, as a rule.
+#[test]
+fn who_has_memory_at_address_0_is_left_alone() {
+    let Some(process) = disturbed(&["zero"]) else { return };
+    process.trim().code(125).stderr(contains("it has memory at address 0"));
     process.assert_unharmed();
 }

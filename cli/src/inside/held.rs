@@ -25,6 +25,11 @@ const FOR_EVER: Duration = Duration::MAX;
 const OWN_SIGNALS: [i32; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
 
+/// What the thread has blocked itself waits on, but for the signal by which a call's end is known.
+fn blocked_meanwhile(blocked: u64) -> u64 {
+    (blocked | !mask_of(&OWN_SIGNALS)) & !mask_of(&[libc::SIGSEGV])
+}
+
 pub fn mask_of(signals: &[i32]) -> u64 {
     signals.iter().fold(0, |mask, signal| mask | 1 << (signal - 1))
 }
@@ -69,7 +74,7 @@ impl<'a> Held<'a> {
             errno: None,
             is_calling: false,
         };
-        held.tracee.block_signals(!mask_of(&OWN_SIGNALS))?;
+        held.tracee.block_signals(blocked_meanwhile(blocked))?;
         if let Some(function) = errno_location {
             let place = held.call(function, &[])?;
             held.errno = Some((place, held.errno_at(place)?));

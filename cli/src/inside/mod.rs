@@ -34,6 +34,7 @@ use held::Held;
 use keeper::{Keeper, Tool};
 use library::Library;
 use only_one::OnlyOne;
+use registers::RETURN;
 
 /// What a text of an option is cut off at.
 const TEXT_SIZE: usize = 256;
@@ -69,6 +70,9 @@ impl Inside {
         let maps: Vec<_> = maps.into_iter().collect();
         if maps.is_empty() {
             bail!("{pid}: the process has ended");
+        }
+        if maps.iter().any(|map| map.address.0 == RETURN) {
+            bail!(refusal::memory_at_return(pid));
         }
         let memory = ProcessMemory::open(pid)?;
         let library = Library::find(&process, &maps, &memory)?;

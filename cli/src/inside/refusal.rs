@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use nix::errno::Errno;
 use procfs::process::{MemoryMap, ProcState, Process, Task};
 
+use super::held::mask_of;
 use crate::explain;
 use crate::output::printable;
 use crate::proc_texts;
@@ -19,8 +20,8 @@ pub fn shadow_stack(pid: i32) -> String {
     format!("{pid}: it has a shadow stack, which only calls of its own may change")
 }
 
-/// What of a thread's state speaks against asking any of its process.
-pub fn check(process: &Process, task: &Task) -> Result<()> {
+/// What of a thread's state speaks against asking any of its process; else why not this one.
+pub fn check(process: &Process, task: &Task) -> Result<Option<String>> {
     let pid = process.pid;
     match task.stat().map(|stat| stat.state()) {
         Ok(Ok(ProcState::Stopped)) => bail!(stopped(pid)),
@@ -29,17 +30,37 @@ pub fn check(process: &Process, task: &Task) -> Result<()> {
     }
     let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/task/{}/status", task.tid))
     else {
-        return Ok(());
+        return Ok(None);
     };
     let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
     if of("x86_Thread_features:").is_some_and(|features| features.contains("shstk")) {
         bail!(shadow_stack(pid));
     }
-    let ignored = of("SigIgn:").and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    if ignored.is_some_and(|mask| mask & super::held::mask_of(&[libc::SIGSEGV]) != 0) {
+    let has_segv = |name: &str| {
+        let mask = of(name).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask & mask_of(&[libc::SIGSEGV]) != 0)
+    };
+    if has_segv("SigIgn:") {
         bail!("{pid}: it ignores SIGSEGV, by which the end of a call is known");
     }
-    Ok(())
+    // It would take it at once.
+    if has_segv("SigBlk:") && (has_segv("SigPnd:") || has_segv("ShdPnd:")) {
+        let why = "a SIGSEGV waits for it to be unblocked, by which the end of a call is known";
+        return Ok(Some(format!("{pid}: {why}")));
+    }
+    let is_strict = of("Seccomp:").is_some_and(|mode| mode.trim() == "1");
+    Ok(is_strict.then(|| {
+        format!(
+            "{pid}: it may only read and write (seccomp's strict mode), and a call would end it"
+        )
+    }))
+}
+
+/// The end of a call is known by what happens at this address.
+pub fn memory_at_return(pid: i32) -> String {
+    format!(
+        "{pid}: it has memory at address 0, where nothing may be for the end of a call to be known"
+    )
 }
 
 fn traced(pid: i32, tid: i32) -> String {

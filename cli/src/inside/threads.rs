@@ -98,8 +98,13 @@ pub fn hold<'a>(
         if !is_wanted() {
             bail!("nobody waits for this any more");
         }
+        let (mut may_one, mut why_none) = (false, None);
         for task in process.tasks().context(ENDED)?.flatten() {
-            refusal::check(process, &task)?;
+            if let Some(why) = refusal::check(process, &task)? {
+                why_none = Some(why);
+                continue;
+            }
+            may_one = true;
             match search.take(&task) {
                 Ok(None) => {}
                 Ok(Some((tracee, registers))) => {
@@ -109,6 +114,9 @@ pub fn hold<'a>(
                 Err(_) if task.stat().is_err() && process.stat().is_ok() => {}
                 Err(error) => return Err(error),
             }
+        }
+        if let (false, Some(why)) = (may_one, why_none) {
+            bail!(why);
         }
         if begin.elapsed() >= PATIENCE {
             bail!(
