@@ -14,8 +14,9 @@ use support::explained::preloaded;
 use support::followed::Followed;
 use support::*;
 
-static DISTURBED: LazyLock<PathBuf> =
-    LazyLock::new(|| compile("disturbed.c", "disturbed", &["-O1", "-g", "-fno-builtin"]));
+static DISTURBED: LazyLock<PathBuf> = LazyLock::new(|| {
+    compile("disturbed.c", "disturbed", &["-O1", "-g", "-fno-builtin", "-pthread", "-ldl"])
+});
 
 fn disturbed(words: &[&str]) -> Option<Asked> {
     let mut command = Command::new(DISTURBED.as_path());
@@ -45,6 +46,14 @@ fn no_stop_ends_a_wait_for_a_semaphore() {
     for _ in 0..150 {
         process.trim().success();
     }
+    process.assert_unharmed();
+}
+
+/// As collectors of garbage stop threads: anywhere, also between two steps of malloc.
+#[test]
+fn who_waits_in_the_middle_of_malloc_is_not_asked_there() {
+    let Some(process) = disturbed(&["interrupted"]) else { return };
+    process.trim().code(125).stderr(contains("no thread could be asked: each was inside malloc"));
     process.assert_unharmed();
 }
 

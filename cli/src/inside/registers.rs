@@ -36,6 +36,28 @@ pub const ADDRESS_BITS: u64 = (1 << 48) - 1;
 /// Otherwise the kernel sees to that as the thread goes on, and does so where it stood.
 pub const TELL_RESTART: bool = cfg!(target_arch = "x86_64");
 
+/// Of what the kernel lays on the stack for a handler: the place of the code that was interrupted,
+/// and what tells these words from others.
+pub const INTERRUPTED_WORDS: usize = 4;
+
+/// The place, if the words look like that.
+#[cfg(target_arch = "x86_64")]
+pub fn interrupted_at(words: &[u64]) -> Option<u64> {
+    /// One that is always set, and that interrupts are allowed; beyond 22 bits there are none.
+    const FLAGS: u64 = 1 << 1 | 1 << 9;
+    const CODE_SEGMENT: u64 = 0x33;
+    let [place, flags, segments, _] = *words else { return None };
+    let are_flags = flags & FLAGS == FLAGS && flags >> 22 == 0;
+    (are_flags && segments & 0xffff == CODE_SEGMENT).then_some(place)
+}
+#[cfg(target_arch = "aarch64")]
+pub fn interrupted_at(words: &[u64]) -> Option<u64> {
+    /// FPSIMD_MAGIC, and the size of what follows: of all that may, it comes first.
+    const FLOATING_POINT: u64 = 0x210 << 32 | 0x4650_8001;
+    let [place, _flags, _padding, next] = *words else { return None };
+    (next == FLOATING_POINT).then_some(place)
+}
+
 #[derive(Clone, Copy)]
 pub struct Registers(pub libc::user_regs_struct);
 

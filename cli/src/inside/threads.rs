@@ -13,7 +13,7 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process, Syscall, Task
 use super::held::{Held, TEXTS_SIZE};
 use super::library::Library;
 use super::refusal;
-use super::registers::{ADDRESS_BITS, Registers, TELL_RESTART};
+use super::registers::{ADDRESS_BITS, INTERRUPTED_WORDS, Registers, TELL_RESTART, interrupted_at};
 use super::tracee::{ENDED, Resume, Stop, Tracee};
 use crate::explain::{Memory, ProcessMemory};
 use crate::proc_texts;
@@ -71,6 +71,8 @@ const MADE_AGAIN: &[i64] = &[
 const TOP_WAITING: usize = 1;
 const TOP_COMPUTING: usize = 32;
 const WORD: usize = size_of::<u64>();
+/// So much a handler and what it calls have on the stack, with what the kernel puts there for it.
+const HANDLER_SIZE_MAX: usize = 64 << 10;
 /// The library's functions have at most 4 KiB each.
 const STACK_ROOM: u64 = 32 << 10;
 const ANY: MMPermissions =
@@ -258,10 +260,20 @@ impl Search<'_> {
     fn is_outside(&self, pc: u64, sp: u64, top: usize) -> bool {
         let maps = proc_texts::maps(self.process).map(Vec::from_iter).unwrap_or_default();
         let Some(end) = stack_end(&maps, sp) else { return false };
-        let size = (top * WORD).min((end - sp) as usize);
-        let Ok(top) = self.memory.read_vec(sp, size) else { return false };
-        let mut words = top.chunks_exact(WORD).map(|b| u64::from_ne_bytes(b.try_into().unwrap()));
-        !self.is_ours(pc) && !words.any(|word| self.is_ours(word))
+        let size = HANDLER_SIZE_MAX.min((end - sp) as usize);
+        let Ok(bytes) = self.memory.read_vec(sp, size) else { return false };
+        let words = bytes.chunks_exact(WORD).map(|b| u64::from_ne_bytes(b.try_into().unwrap()));
+        let words: Vec<u64> = words.collect();
+        let mut top = words.iter().take(top);
+        !self.is_ours(pc) && !top.any(|word| self.is_ours(*word)) && !self.has_interrupted(&words)
+    }
+
+    /// Whether the thread is in a handler that has interrupted the library: of its first steps in
+    /// malloc and free the library itself knows nothing.
+    fn has_interrupted(&self, stack: &[u64]) -> bool {
+        let may_be_ours = |address: u64| self.library.code.is_empty() || self.is_ours(address);
+        let mut places = stack.windows(INTERRUPTED_WORDS);
+        places.any(|words| interrupted_at(words).is_some_and(may_be_ours))
     }
 
     fn is_ours(&self, address: u64) -> bool {
