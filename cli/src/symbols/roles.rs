@@ -142,12 +142,14 @@ fn is_of_rusts_library(name: &str) -> bool {
         CRATES.iter().any(|prefix| path.starts_with(prefix))
     };
     let Some(inner) = name.strip_prefix('<') else { return false };
-    let mut depth = 1;
+    let (mut depth, mut before) = (1, ' ');
     let end = inner.find(|c| {
-        depth += i32::from(c == '<') - i32::from(c == '>');
+        depth += i32::from(c == '<') - i32::from(c == '>' && before != '-');
+        before = c;
         depth == 0
     });
-    let inner = &inner[..end.unwrap_or(inner.len())];
+    let Some(end) = end.filter(|&end| inner[end..].starts_with(">::")) else { return false };
+    let inner = &inner[..end];
     let (of, by) = match inner.split_once(" as ") {
         Some((of, by)) => (of, Some(by)),
         None => (inner, None),
@@ -215,6 +217,7 @@ mod tests {
             "<alloc::vec::Vec<…> as core::clone::Clone>::clone",
             "<alloc::string::String as <alloc::ffi::CString>::new::SpecNewImpl>::spec_new_impl",
             "<<…>::from as core::ops::function::FnOnce<…>>::call_once",
+            "<fn(u8) -> u8 as core::ops::function::FnOnce<…>>::call_once",
         ] {
             assert!(is_wrapper(name), "{name}");
         }
@@ -231,6 +234,7 @@ mod tests {
             "<str as a::Words>::words",
             "<alloc::vec::Vec<…> as a::Words>::words",
             "<a::B>::new",
+            "<script>alert",
         ] {
             assert!(!is_wrapper(name), "{name}");
         }
