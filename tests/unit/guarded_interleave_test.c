@@ -8,13 +8,14 @@
 #include "objects/allocate.h"
 #include "objects/sampler.h"
 #include "os/kernel.h"
+#include "os/memory.h"
 #include "settings/options.h"
 #include "unit/kernel_words.h"
 #include "unit/unit.h"
 #include "watch/guarded.h"
 #include "watch/stack.h"
 
-enum { SLOTS = 64, PAGE = 4096, POOL_SIZE = (2 * SLOTS + 1) * PAGE };
+enum { SLOTS = 64 };
 
 static bool is_armed;
 static int status_of_child = -1;
@@ -42,8 +43,9 @@ static void *fork_now(void *unused) {
 long kernel_call(long number, ...) {
     long words[6];
     TAKE_KERNEL_WORDS(words, number);
-    if (is_armed && number == SYS_mmap && words[1] >= POOL_SIZE &&
-        words[1] < POOL_SIZE + 2 * (long)SLICE_SIZE) {
+    long pool_size = (2 * SLOTS + 1) * (long)memory_page_size();
+    if (is_armed && number == SYS_mmap && words[1] >= pool_size &&
+        words[1] < pool_size + 2 * (long)SLICE_SIZE) {
         pthread_t other;
         is_armed = false;
         CHECK(pthread_create(&other, NULL, fork_now, NULL) == 0, "no thread");
