@@ -4,7 +4,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
 
-use crate::{Heap, Primalloc, is_aligned_by_malloc};
+use crate::{Heap, Primalloc};
 
 // Blocks stay where they are when the reference moves, and all copies are of one heap.
 unsafe impl Allocator for &Heap {
@@ -53,6 +53,7 @@ unsafe impl Allocator for Primalloc {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         unsafe { self.dealloc(block.as_ptr(), layout) }
     }
+
     /// Large blocks move by their pages, as with `realloc`.
     unsafe fn grow(
         &self,
@@ -78,19 +79,9 @@ unsafe fn resize(
     old: Layout,
     new: Layout,
 ) -> Result<NonNull<[u8]>, AllocError> {
-    let size = new.size().max(1); // of 0 it would free
     let resized = unsafe {
-        if new.align() <= old.align() || is_aligned_by_malloc(size, new.align()) {
-            let layout = Layout::from_size_align_unchecked(old.size(), new.align());
-            Primalloc.realloc(block.as_ptr(), layout, size)
-        } else {
-            let target = Primalloc.alloc(new);
-            if !target.is_null() {
-                target.copy_from_nonoverlapping(block.as_ptr(), old.size().min(new.size()));
-                Primalloc.dealloc(block.as_ptr(), old);
-            }
-            target
-        }
+        let not_freed = Layout::from_size_align_unchecked(new.size().max(1), new.align());
+        Primalloc.resize(block.as_ptr(), old, not_freed)
     };
     let resized = NonNull::new(resized).ok_or(AllocError)?;
     Ok(NonNull::slice_from_raw_parts(resized, new.size()))

@@ -135,25 +135,35 @@ unsafe impl GlobalAlloc for Primalloc {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         unsafe {
-            if is_aligned_by_malloc(new_size, layout.align()) {
-                return prim_realloc(block.cast(), new_size).cast();
-            }
-            self.realloc_aligned(block, layout, new_size)
+            let new = Layout::from_size_align_unchecked(new_size, layout.align());
+            self.resize(block, layout, new)
         }
     }
 }
 
 impl Primalloc {
+    /// The alignments may differ; a size of 0 frees.
+    #[inline]
+    unsafe fn resize(&self, block: *mut u8, old: Layout, new: Layout) -> *mut u8 {
+        unsafe {
+            if is_aligned_by_malloc(new.size(), new.align()) {
+                return prim_realloc(block.cast(), new.size()).cast();
+            }
+            self.resize_aligned(block, old, new)
+        }
+    }
+
     #[cold]
-    unsafe fn realloc_aligned(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+    unsafe fn resize_aligned(&self, block: *mut u8, old: Layout, new: Layout) -> *mut u8 {
         unsafe {
             let usable = prim_malloc_usable_size(block.cast());
-            if new_size <= usable && new_size >= usable / 2 {
+            let is_aligned = block as usize % new.align() == 0;
+            if is_aligned && new.size() <= usable && new.size() >= usable / 2 {
                 return block; // it fits where it is, and leaves less than half unused
             }
-            let target = prim_aligned_alloc(layout.align(), new_size).cast::<u8>();
+            let target = self.alloc(new);
             if !target.is_null() {
-                target.copy_from_nonoverlapping(block, layout.size().min(new_size));
+                target.copy_from_nonoverlapping(block, old.size().min(new.size()));
                 prim_free(block.cast());
             }
             target
