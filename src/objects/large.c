@@ -165,25 +165,36 @@ PRIM_COLD struct span *large_take(size_t size, size_t alignment, bool *is_zero) 
     return take(slices_for(size), alignment, 0, is_zero);
 }
 
-void *large_allocate(size_t size, size_t alignment, bool *is_zero) {
-    struct span *span = options.hardened ? take_kept(size, alignment, is_zero) : NULL;
+/* large_allocate in a hardened heap. */
+static PRIM_COLD struct span *allocate_guarded(size_t size, size_t alignment, bool *is_zero) {
+    struct span *kept = take_kept(size, alignment, is_zero);
+    struct span *span = kept ? kept : take(span_slices(size), alignment, CLASS_LARGE, is_zero);
     if (span) {
         publish(span, size);
+    }
+    if (kept) {
         page_heap_count(span, true);
-        return (void *)span->address;
+    } else if (span) {
+        large_guard_begin(span);
     }
-    span = take(span_slices(size), alignment, CLASS_LARGE, is_zero);
-    if (!span) {
-        return NULL;
+    return span;
+}
+
+struct span *large_allocate(size_t size, size_t alignment, bool *is_zero) {
+    if (PRIM_UNLIKELY(options.hardened)) {
+        return allocate_guarded(size, alignment, is_zero);
     }
-    publish(span, size);
-    large_guard_begin(span);
-    return (void *)span->address;
+    struct span *span = take(slices_for(size), alignment, CLASS_LARGE, is_zero);
+    if (PRIM_LIKELY(span != NULL)) {
+        publish(span, size);
+        span->has_guard = false;
+    }
+    return span;
 }
 
 /* A span for a block that has begun to grow, with room behind it. Pages of its own are wanted from
  * first_new on only: others are to be moved to before that. */
-static struct span *allocate_growing(size_t size, size_t first_new) {
+static PRIM_COLD struct span *allocate_growing(size_t size, size_t first_new) {
     trim_excess();
     size_t slices = span_slices(size);
     size_t room = slices ? slices / GROWTH_DIVISOR + 1 : 0;
@@ -233,7 +244,7 @@ void large_release(struct span *span) {
     end_block(span, SPAN_DIRTY);
 }
 
-static bool resize(struct span *span, size_t slices) {
+static PRIM_COLD bool resize(struct span *span, size_t slices) {
     size_t old_slices = span->slice_count;
     if (slices < old_slices) {
         page_heap_shrink(span, slices, threshold_shrink(span, slices));
@@ -248,7 +259,7 @@ static bool resize(struct span *span, size_t slices) {
     return grown_into != SPAN_NONE;
 }
 
-bool large_resize(struct span *span, size_t size) {
+PRIM_COLD bool large_resize(struct span *span, size_t size) {
     size_t slices = slices_for(size);
     size_t old_slices = span->slice_count;
     if (slices == 0 || (size <= MEDIUM_SIZE_MAX && slices <= old_slices / 2)) {
@@ -265,7 +276,7 @@ bool large_resize(struct span *span, size_t size) {
     return is_done;
 }
 
-void *large_move(struct span *span, size_t size) {
+PRIM_COLD void *large_move(struct span *span, size_t size) {
     size_t kept = bits_min(span_size(span), size);
     bool is_moving = kept >= MOVE_SIZE_MIN && mapping_moves_well(span->address, span_size(span));
     struct span *target = allocate_growing(size, is_moving ? kept : 0);

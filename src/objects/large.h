@@ -7,9 +7,9 @@
 
 #include "pages/span.h"
 
-/* A block of size bytes at a multiple of alignment (a power of two); NULL without memory. Tells
- * through is_zero, if not NULL, whether its bytes are known to be zero. */
-void *large_allocate(size_t size, size_t alignment, bool *is_zero);
+/* The span of a block of size bytes at a multiple of alignment (a power of two); NULL without
+ * memory. Tells through is_zero, if not NULL, whether its bytes are known to be zero. */
+struct span *large_allocate(size_t size, size_t alignment, bool *is_zero);
 
 /* The same, but for the announcement: a BUSY span. */
 struct span *large_take(size_t size, size_t alignment, bool *is_zero);

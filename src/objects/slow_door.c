@@ -154,14 +154,15 @@ static PRIM_NOINLINE void *allocate_from_class(unsigned object_class, size_t siz
 }
 
 static PRIM_NOINLINE void *allocate_large(size_t size, size_t alignment, bool *is_zero) {
-    void *block;
+    struct span *span;
     do {
-        block = large_allocate(size, alignment, is_zero);
-    } while (PRIM_UNLIKELY(!block) && make_room(bits_max(size, alignment)));
-    if (PRIM_UNLIKELY(!block)) {
+        span = large_allocate(size, alignment, is_zero);
+    } while (PRIM_UNLIKELY(!span) && make_room(bits_max(size, alignment)));
+    if (PRIM_UNLIKELY(!span)) {
         return NULL;
     }
-    if (PRIM_UNLIKELY(span_of_heap_slice((uintptr_t)block)->is_zero)) {
+    void *block = (void *)span->address;
+    if (PRIM_UNLIKELY(span->is_zero)) {
         give_idle_if_grown();
     }
     if (sampler_was_started()) {
@@ -396,11 +397,16 @@ PRIM_NOINLINE void release_slower(void *block, const void *caller) {
     if (!block) {
         return;
     }
-    if (PRIM_UNLIKELY(!thread_cache_enter())) {
-        reserve_defer(block);
-        return;
+    struct thread_cache *cache = thread_cache_visible;
+    if (PRIM_UNLIKELY(!cache->rest)) { /* else it is the thread's own, and the thread outside */
+        if (thread_cache_is_inside()) {
+            reserve_defer(block);
+            return;
+        }
+        cache = thread_cache_own();
     }
-    unsigned object_class = release_any(thread_cache_own(), block);
+    thread_cache_enter_shortly();
+    unsigned object_class = release_any(cache, block);
     thread_cache_leave();
     if (object_class) {
         maintenance_consider(caller, object_class == CLASS_LARGE);

@@ -328,30 +328,33 @@ static struct span *take_free(struct request *request) {
     return span;
 }
 
-static struct span *allocate(struct request *request) {
-    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    struct span *span = take_quick(request->slice_count, request->alignment);
-    if (!span) {
-        span = take_free(request);
-        if (span) {
-            span->bare_frees = 0;
-        }
-    }
+/* Counts a span, and gives the lock back. */
+static void count_taken(unsigned object_class, size_t slice_count) {
     page_heap_note_low_water();
-    if (span) {
-        look_each(++page_heap.span_total,
-                  load_relaxed(&sparse_doubts) ? LOOK_SPANS_DOUBTED : LOOK_SPANS);
-        page_heap.span_peak = bits_max(page_heap.span_peak, ++page_heap.span_count);
-        count_new(request->object_class, request->slice_count);
-    }
+    look_each(++page_heap.span_total,
+              load_relaxed(&sparse_doubts) ? LOOK_SPANS_DOUBTED : LOOK_SPANS);
+    page_heap.span_peak = bits_max(page_heap.span_peak, ++page_heap.span_count);
+    count_new(object_class, slice_count);
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+}
+
+/* With the lock held, which it gives back. */
+static struct span *allocate(struct request *request) {
+    struct span *span = take_free(request);
+    if (PRIM_LIKELY(span != NULL)) {
+        span->bare_frees = 0;
+        count_taken(request->object_class, request->slice_count);
+    } else {
+        page_heap_note_low_water();
+        lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
+    }
     return span;
 }
 
-/* What fails may succeed once spans that are just moved are free again, and dirty ones have become
- * clean and have joined their neighbours. */
-struct span *page_heap_allocate_for(size_t slice_count, size_t room, size_t alignment,
-                                    unsigned object_class) {
+/* The same. What fails may succeed once spans that are just moved are free again, and dirty ones
+ * have become clean and have joined their neighbours. (For size: what it calls takes longer.) */
+static PRIM_COLD struct span *allocate_searching(size_t slice_count, size_t room, size_t alignment,
+                                                 unsigned object_class) {
     struct request request = {.slice_count = slice_count + room,
                               .room = room,
                               .alignment = bits_max(alignment, SLICE_SIZE),
@@ -361,6 +364,7 @@ struct span *page_heap_allocate_for(size_t slice_count, size_t room, size_t alig
         recycle_wait();
         purge_all(0);
         request.is_refused = true;
+        lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
         span = allocate(&request);
     }
     if (span && request.clean_end) {
@@ -370,6 +374,17 @@ struct span *page_heap_allocate_for(size_t slice_count, size_t room, size_t alig
             huge_consider_small(span, request.clean_end, request.lane);
         }
     }
+    return span;
+}
+
+struct span *page_heap_allocate_for(size_t slice_count, size_t room, size_t alignment,
+                                    unsigned object_class) {
+    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
+    struct span *span = take_quick(slice_count + room, bits_max(alignment, SLICE_SIZE));
+    if (!span) {
+        return allocate_searching(slice_count, room, alignment, object_class);
+    }
+    count_taken(object_class, slice_count + room);
     return span;
 }
 

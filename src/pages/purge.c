@@ -395,11 +395,11 @@ static PRIM_COLD void trim(void) {
 }
 
 /* The mark is made before others can take the pages, and again if a window began meanwhile. */
-static void free_with_age(struct span *span, enum span_state state) {
+static PRIM_NOINLINE void free_with_age(struct span *span) {
     uintptr_t start = span->address;
     uintptr_t end = span_end(span);
     uint16_t marked = mark_freed(start, end);
-    page_heap_free(span, state);
+    page_heap_free(span, SPAN_DIRTY);
     if (marked != load_relaxed(&purge.generation)) {
         mark_freed(start, end);
     }
@@ -421,7 +421,7 @@ void purge_free(struct span *span, enum span_state state) {
     store_relaxed(&slices_freed, is_due ? 0 : slices);
     store_relaxed(&frees, is_due ? 0 : count);
     if (PRIM_UNLIKELY(load_relaxed(&purge.keeps_ages)) && state == SPAN_DIRTY) {
-        free_with_age(span, state);
+        free_with_age(span);
     } else {
         page_heap_free(span, state);
     }

@@ -21,10 +21,16 @@ static bool is_zero(const unsigned char *bytes, size_t size) {
     return true;
 }
 
+static void *new_block(size_t size, size_t alignment, bool *zero) {
+    struct span *span = large_allocate(size, alignment, zero);
+    return span ? (void *)span->address : NULL;
+}
+
 static struct span *take(size_t size) {
-    void *block = large_allocate(size, 0, NULL);
-    assert_non_null(block);
-    return span_of_block(block);
+    struct span *span = large_allocate(size, 0, NULL);
+    assert_non_null(span);
+    assert_ptr_equal(span, span_of_block((void *)span->address));
+    return span;
 }
 
 static void test_sizes_and_alignments(void **state) {
@@ -32,7 +38,7 @@ static void test_sizes_and_alignments(void **state) {
     for (size_t size = MEDIUM_SIZE_MAX + 1; size < 5 * mebibyte; size = size * 5 / 4) {
         for (size_t alignment = 8; alignment <= 4 * mebibyte; alignment *= 4) {
             bool zero = false;
-            void *block = large_allocate(size, alignment, &zero);
+            void *block = new_block(size, alignment, &zero);
             assert_non_null(block);
             struct span *span = span_of_block(block);
             assert_int_equal((uintptr_t)block % alignment, 0);
@@ -61,7 +67,7 @@ static void test_zero_of_bare_memory(void **state) {
     (void)state;
     const size_t size = 16 * mebibyte;
     purge_all(0);
-    unsigned char *block = large_allocate(size, 0, NULL);
+    unsigned char *block = new_block(size, 0, NULL);
     assert_non_null(block);
     unsigned char *at = block;
     for (int i = 0; i < 3; i++) {
@@ -70,7 +76,7 @@ static void test_zero_of_bare_memory(void **state) {
         large_release(span_of_block(at));
         bool zero = false;
         options.purge = 1;
-        at = large_allocate(size, 0, &zero);
+        at = new_block(size, 0, &zero);
         options.purge = 0;
         assert_ptr_equal(at, block);
         assert_true(zero && at[i] == 0 && at[size - 1] == 0);
@@ -79,12 +85,12 @@ static void test_zero_of_bare_memory(void **state) {
     at[0] = 1;
     large_release(span_of_block(at));
     bool zero = true;
-    at = large_allocate(size, 0, &zero);
+    at = new_block(size, 0, &zero);
     assert_true(at == block && !zero && at[0] == 1); /* who wants no purges keeps its page */
     memset(at, 1, size);
     large_release(span_of_block(at));
     zero = true;
-    at = large_allocate(size, 0, &zero);
+    at = new_block(size, 0, &zero);
     assert_true(at == block && !zero && at[0] == 1); /* to fault it all in would take longer */
     large_release(span_of_block(at));
 }
@@ -94,16 +100,16 @@ static void test_zero(void **state) {
     (void)state;
     bool zero = false;
     purge_all(0);
-    void *block = large_allocate(mebibyte, 0, &zero);
+    void *block = new_block(mebibyte, 0, &zero);
     assert_true(zero && is_zero(block, mebibyte));
     memset(block, 1, mebibyte);
     large_release(span_of_block(block));
-    void *again = large_allocate(mebibyte, 0, &zero);
+    void *again = new_block(mebibyte, 0, &zero);
     assert_true(is_at((uintptr_t)block, again));
     assert_false(zero);
     large_release(span_of_block(again));
     purge_all(0);
-    again = large_allocate(mebibyte, 0, &zero);
+    again = new_block(mebibyte, 0, &zero);
     assert_true(zero && is_zero(again, mebibyte));
     large_release(span_of_block(again));
 }
@@ -114,10 +120,10 @@ static void test_impossible(void **state) {
                                    PTRDIFF_MAX, (size_t)1 << 48};
     size_t mapped = page_heap.mapped_slices;
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
-        assert_null(large_allocate(sizes[i], 0, NULL));
+        assert_null(new_block(sizes[i], 0, NULL));
     }
-    assert_null(large_allocate(mebibyte, (size_t)1 << 63, NULL));
-    assert_null(large_allocate(mebibyte, (size_t)1 << 47, NULL));
+    assert_null(new_block(mebibyte, (size_t)1 << 63, NULL));
+    assert_null(new_block(mebibyte, (size_t)1 << 47, NULL));
     assert_int_equal(page_heap.mapped_slices, mapped);
     struct span *span = take(mebibyte);
     fill_pattern((void *)span->address, mebibyte, 5);
@@ -183,7 +189,7 @@ static void test_move(void **state) {
         assert_int_equal(unit_slices_in_use(), span_of_block(moved)->slice_count);
         memset(moved, 3, 2 * size);
         bool zero = false;
-        unsigned char *reused = large_allocate(size, 0, &zero);
+        unsigned char *reused = new_block(size, 0, &zero);
         assert_non_null(reused);
         assert_true(!zero || is_zero(reused, size));
         large_release(span_of_block(reused));
@@ -248,7 +254,7 @@ static void test_kept_guards(void **state) {
     assert_int_equal(span_class_of((void *)address), 0);
     assert_int_equal(unit_slices_in_use(), 3 * mebibyte / SLICE_SIZE + 1);
     bool zero = true;
-    void *again = large_allocate(3 * mebibyte - SLICE_SIZE, 0, &zero);
+    void *again = new_block(3 * mebibyte - SLICE_SIZE, 0, &zero);
     assert_int_equal((uintptr_t)again, address);
     assert_false(zero);
     assert_true(span->has_guard);
