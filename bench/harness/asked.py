@@ -47,43 +47,52 @@ def mean_line(analysis, what, metric, most, group=None):
                 bounded(again) if again else "-", ours.value <= most if ours else None)
 
 
-def time_rows(analysis, name):
-    """[(row, ratio)] of rows that are surely above what is asked; None without bounds."""
-    found = [(row["name"], ratio) for row in analysis.rows
-             if (one := analysis.comparisons[row["name"], "time"])
-             and (ratio := one.ratios.get(name))]
-    if not found or all(math.isnan(ratio.low) for _, ratio in found):
-        return None
-    return sorted(((row, ratio) for row, ratio in found if ratio.low > TIME_ROW),
-                  key=lambda one: -one[1].low)
+def time_above(one, name):
+    """The lower bound of a row's ratio where it is above what is asked."""
+    low = one.ratios[name].low
+    return low if low > TIME_ROW else None
 
 
-def rss_rows(analysis, name):
-    """[(row, ratio)] of rows above what is asked."""
-    found = []
-    for row in analysis.rows:
-        one = analysis.comparisons[row["name"], "rss"]
-        if one and name in one.ratios:
-            more_kib = one.medians[name] - one.medians[one.best]
-            if one.ratios[name].value > RSS_ROW and more_kib > RSS_ROW_KIB:
-                found.append((row["name"], one.ratios[name]))
-    return sorted(found, key=lambda one: -one[1].value)
+def rss_above(one, name):
+    """The ratio of a row that is above what is asked."""
+    ratio = one.ratios[name].value
+    more_kib = one.medians[name] - one.medians[one.best]
+    return ratio if ratio > RSS_ROW and more_kib > RSS_ROW_KIB else None
 
 
-def rows_text(found, worst):
-    """How many rows, and the worst of them: worst(ratio)."""
-    if found is None:
-        return "too few passes for bounds"
-    if not found:
-        return "none"
-    return (f"{len(found)} row{'s' if len(found) > 1 else ''}, the worst {found[0][0]} with "
-            f"{worst(found[0][1]):.2f}")
+def rows_above(analysis, name, metric, above):
+    """(how many of the rows that an allocator ran are above what is asked, and the worst; whether
+    none is)."""
+    ran = {row["name"]: one for row in analysis.rows
+           if (one := analysis.comparisons[row["name"], metric]) and name in one.ratios}
+    if not ran:
+        return "-", None
+    unbounded = [one.ratios[name].value for one in ran.values()
+                 if metric == "time" and math.isnan(one.ratios[name].low)]
+    if len(unbounded) == len(ran):
+        return "too few passes for bounds", None
+    found = {row: excess for row, one in ran.items() if (excess := above(one, name))}
+    text, reached = "none", True
+    if found:
+        worst = max(found, key=found.get)
+        text = (f"{len(found)} row{'s' if len(found) > 1 else ''}, the worst {worst} with "
+                f"{found[worst]:.2f}")
+        reached = False
+    unsure = sum(value > TIME_ROW for value in unbounded)
+    if unsure:
+        text += f"; {unsure} above {TIME_ROW} without bounds"
+        reached = judged(reached, False)
+    return text, reached
 
 
-def rows_line(analysis, what, reach, rows_of, worst):
-    found = rows_of(analysis, OURS)
-    return Line(what, reach, rows_text(found, worst), rows_text(rows_of(analysis, AGAIN), worst),
-                None if found is None else not found)
+def rows_line(analysis, what, metric, above):
+    measured, reached = rows_above(analysis, OURS, metric, above)
+    return Line(what, "none", measured, rows_above(analysis, AGAIN, metric, above)[0], reached)
+
+
+def judged(is_kept, is_whole):
+    """A bound that was broken is missed; one that was kept is reached if all was measured."""
+    return is_kept and (True if is_whole else None)
 
 
 def comparable_faults(analysis, name):
@@ -133,20 +142,15 @@ def row_lines(analysis):
         mean_line(analysis, "time, geometric mean of the ratio to each row's best peer", "time",
                   TIME_MEAN),
         rows_line(analysis, "rows whose time has its lower 95 % bound above 1.05 of the best peer",
-                  "none", time_rows, lambda ratio: ratio.low),
+                  "time", time_above),
         mean_line(analysis, "peak RSS, geometric mean of the ratio to each row's thriftiest peer",
                   "rss", RSS_MEAN),
         rows_line(analysis, "rows whose RSS is above 1.30 of the thriftiest peer and above it by "
-                  "over 1 MiB", "none", rss_rows, lambda ratio: ratio.value),
+                  "over 1 MiB", "rss", rss_above),
     ]
     return [*(with_failures(analysis, line) for line in lines),
             *(with_failures(analysis, line, "apps") for line in apps),
             with_failures(analysis, faults_line(analysis))]
-
-
-def judged(is_kept, is_whole):
-    """A bound that was broken is missed; one that was kept is reached if all was measured."""
-    return is_kept and (True if is_whole else None)
 
 
 def growth_line(curves):

@@ -236,6 +236,29 @@ def test_a_slow_row_and_a_large_one_are_named(asked):
         "1 row, the worst threads-2 with 4.00", "none", "missed"]
 
 
+def test_what_was_not_measured_is_not_reached(asked):
+    """Of peers alone nothing is asked, and without the second entry there is no control."""
+    def without(*names):
+        raw = raw_run({})
+        return raw | {part: [one for one in raw[part] if one[key] not in names]
+                      for part, key in (("allocators", "name"), ("samples", "allocator"))}
+
+    for what, cells in asked(without("primalloc", "primalloc-again")).items():
+        assert what in ("what", "---") or cells[1:] == ["-", "-", "-"], what
+    for beginning in ("rows whose time", "rows whose RSS"):
+        assert line_of(asked(without("primalloc-again")), beginning)[1:] == [
+            "none", "-", "reached"], beginning
+
+
+def test_a_row_without_bounds_does_not_pass_for_a_fast_one(asked):
+    """Who was best on the odd passes may have been left out as far behind after two."""
+    raw = raw_run({("loop", "primalloc"): (1.2, 1000, 90)})
+    raw["samples"] = [one for one in raw["samples"] if one["pass_number"] < 3
+                      or (one["row"], one["allocator"]) != ("loop", "fast")]
+    assert line_of(asked(raw), "rows whose time")[1:] == [
+        "none; 1 above 1.05 without bounds", "none", "-"]
+
+
 def test_a_peer_that_ran_once_is_still_the_thriftiest(asked):
     lines = asked(raw_run({("loop", "primalloc"): (0.9, 5000, 90)}, leave_early=("thrifty",)))
     assert line_of(lines, "rows whose RSS")[1] == "1 row, the worst loop with 5.00"
