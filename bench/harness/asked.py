@@ -12,6 +12,7 @@ import numpy as np
 from .allocators import AGAIN, OURS
 from .analysis import Mean, median, ratio_of
 from .curves import Curves
+from .experiments import ARRAY, SCENES
 from .tables import Cell, Table
 
 TIME_MEAN, RSS_MEAN = 0.93, 1.05
@@ -81,7 +82,7 @@ def rows_above(analysis, name, metric, above):
     unsure = sum(value > TIME_ROW for value in unbounded)
     if unsure:
         text += f"; {unsure} above {TIME_ROW} without bounds"
-        reached = judged(reached, False)
+        reached = reached and None
     return text, reached
 
 
@@ -90,9 +91,12 @@ def rows_line(analysis, what, metric, above):
     return Line(what, "none", measured, rows_above(analysis, AGAIN, metric, above)[0], reached)
 
 
-def judged(is_kept, is_whole):
-    """A bound that was broken is missed; one that was kept is reached if all was measured."""
-    return is_kept and (True if is_whole else None)
+def judge(line, is_kept, lacking):
+    """A bound that was broken is missed; one that was kept is reached if nothing is lacking, which
+    is named: a program that failed leaves no figure."""
+    if lacking:
+        line.measured += f"; without {', '.join(lacking)}"
+    line.reached = is_kept and (None if lacking else True)
 
 
 def comparable_faults(analysis, name):
@@ -163,7 +167,8 @@ def growth_line(curves):
         line.measured = ", ".join(f"{ratio:.2f}" for _, ratio in sorted(lives.items()))
         line.measured += f"; the worst with {worst:,}"
         line.control = EXACT
-        line.reached = judged(lives[worst] <= MISSES, max(lives) >= LIVE_MOST)
+        judge(line, lives[worst] <= MISSES,
+              [f"{live:,}" for live in sorted({LIVE_MOST, *curves.lives(ARRAY)} - lives.keys())])
     return line
 
 
@@ -172,18 +177,19 @@ def thread_lines(curves):
                 "the least", f"≤ {FLAT:.2f}", "-", "-", None)
     kib = Line("the same: RSS of a thread beyond what its live objects need",
                f"≤ {THREAD_KIB} KiB", "-", "-", None)
-    ours, again, bare = (curves.flatness(name) for name in (OURS, AGAIN, curves.array))
+    ours, again, bare = (curves.flatness(name) for name in (OURS, AGAIN, ARRAY))
+    own, bare_times = (curves.by_threads(name, "cpu_ns") for name in (OURS, ARRAY))
+    lacking = [f"{count} threads" for count in sorted({THREADS_MOST, *bare_times} - own.keys())]
     if ours and bare:
         flat.measured = f"{ours:.2f}; the same accesses without an allocator {bare:.2f}"
         flat.control = f"{again:.2f}" if again else "-"
-        most_threads = max(curves.by_threads(OURS, "cpu_ns"))
-        flat.reached = judged(ours <= FLAT, most_threads >= THREADS_MOST)
+        judge(flat, ours <= FLAT, lacking)
     extra, extra_again = curves.thread_kib(OURS), curves.thread_kib(AGAIN)
     if extra:
         last, most = max(extra), max(extra, key=extra.get)
         kib.measured = f"{extra[last]:.1f} KiB with {last}, the most {extra[most]:.1f} with {most}"
         kib.control = f"{extra_again[last]:.1f} KiB with {last}" if last in extra_again else "-"
-        kib.reached = judged(extra[most] <= THREAD_KIB, last >= THREADS_MOST)
+        judge(kib, extra[most] <= THREAD_KIB, lacking)
     return [flat, kib]
 
 
@@ -195,7 +201,8 @@ def latency_line(curves, call):
         best, ratios = found
         line.measured = f"{ratios[OURS]:.2f} of {best}"
         line.control = f"{ratios[AGAIN]:.2f}" if AGAIN in ratios else "-"
-        line.reached = ratios[OURS] <= 1
+        lost = curves.latency_passes_lost(OURS)
+        judge(line, ratios[OURS] <= 1, [f"{lost} of the passes"] if lost else [])
     return line
 
 
@@ -206,11 +213,12 @@ def longest_line(curves):
         worst = max(calls, key=lambda one: one["longest"])
         line.measured = f"{worst['longest']:,}: {worst['call']}, {worst['scene']}"
         line.control = EXACT
-        line.reached = worst["longest"] <= LONGEST
+        judge(line, worst["longest"] <= LONGEST,
+              [scene for scene in SCENES if scene not in {one["scene"] for one in calls}])
     return line
 
 
-def pages_line(curves):
+def pages_line(curves, rows):
     line = Line("pages given back and needed again within a second: part of a row's time",
                 "< 1 % on every row", "-", "-", None)
     parts = curves.page_parts()
@@ -221,7 +229,8 @@ def pages_line(curves):
         line.measured = (f"{bound}{worst.part:.1%} ({worst.row}); {len(above)} of {len(parts)} "
                          f"rows at 1 % or above")
         line.control = "counted once"
-        line.reached = not above
+        lost = len({row["name"] for row in rows} - {one.row for one in parts})
+        judge(line, not above, [f"{lost} of the rows"] if lost else [])
         if above and not curves.counts_needed_again:
             line.reached = None
     return line
@@ -231,7 +240,7 @@ def asked_lines(analysis, raw_curves):
     curves = Curves(raw_curves)
     return [*row_lines(analysis), growth_line(curves), *thread_lines(curves),
             latency_line(curves, "malloc"), latency_line(curves, "free"), longest_line(curves),
-            pages_line(curves)]
+            pages_line(curves, analysis.rows)]
 
 
 VERDICTS = {True: Cell("reached", "ahead"), False: Cell("missed", "behind"), None: Cell("-")}

@@ -1,6 +1,7 @@
 """What bench/curves.py kept in curves.json: figures, tables and pictures of it for the report."""
 
 import statistics
+from collections import Counter
 from dataclasses import dataclass
 
 from .allocators import AGAIN, OURS
@@ -25,7 +26,6 @@ class PagePart:
 
 class Curves:
     """raw: {experiment: {machine, quick, found}}; what was not measured is empty."""
-    array = ARRAY
 
     def __init__(self, raw):
         self.raw = raw
@@ -79,6 +79,11 @@ class Curves:
             if parity is None or one["pass"] % 2 == parity:
                 values.setdefault(one["allocator"], []).append(one[field])
         return {name: statistics.median(several) for name, several in values.items()}
+
+    def latency_passes_lost(self, name):
+        """How many of the passes that somebody has an allocator lacks: there its program failed."""
+        passes = Counter(one["allocator"] for one in self.latency)
+        return max(passes.values(), default=0) - passes[name]
 
     def latency_ratios(self, field):
         """The best peer of the odd passes, and all allocators' ratios to it in the even ones."""

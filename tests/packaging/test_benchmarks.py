@@ -325,8 +325,9 @@ def test_curves_are_judged(asked):
     def curves(misses, kib, longest):
         found = {"growth": growth("primalloc", misses) + growth("no allocator", 1.0),
                  "threads": threads("primalloc", kib) + threads("no allocator", 100.0),
-                 "calls": [{"allocator": "primalloc", "scene": "churn", "call": "free", "count": 1,
-                            "median": 15, "p99": 20, "longest": longest}]}
+                 "calls": [{"allocator": "primalloc", "scene": scene, "call": "free", "count": 1,
+                            "median": 15, "p99": 20, "longest": longest}
+                           for scene in ("churn", "bulk", "after a pause", "threads")]}
         machine = {"date": "-", "commit": "-", "load_before": 0}
         return {name: {"machine": machine, "quick": False, "found": one}
                 for name, one in found.items()}
@@ -364,6 +365,13 @@ def test_curves_with_gaps_are_drawn(asked):
     assert line_of(drawn, "the same: RSS")[1:] == [
         "0.0 KiB with 512, the most 0.0 with 8", "-", "reached"]
     assert line_of(drawn, "latency: 99.99th percentile of malloc")[1] == "1.00 of slow"
+    # What primalloc itself lacks is named, and then nothing is reached.
+    drawn = lines(threads("primalloc", (1, 512)) + bare,
+                  latency("primalloc", (1, 2)) + latency("slow", (1, 2, 3)))
+    assert line_of(drawn, "1 to 512 threads")[1:] == [
+        "1.00; the same accesses without an allocator 1.00; without 8 threads", "-", "-"]
+    assert line_of(drawn, "latency: 99.99th percentile of free")[1:] == [
+        "1.00 of slow; without 1 of the passes", "-", "-"]
     assert line_of(lines(threads("primalloc", (512,)) + bare), "the same: RSS")[1] == "-"
     assert line_of(lines(threads("primalloc", (1, 512))), "1 to 512 threads")[1] == "-"
 
