@@ -14,16 +14,16 @@ Examples:
 """
 
 import argparse
-import json
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from harness.environment import BUILD, BenchError, build_workloads, enter_venv, read_json
+from harness.command import make_folder, tidy_end
+from harness.environment import BUILD, build_workloads, enter_venv, write_json
 
 EXPERIMENTS = ("growth", "threads", "latency", "calls", "pages")
+COUNTED = {"growth", "calls"}
 FILE = "curves.json"
 # Beside all peers, a curve each for these: more lines in one picture can't be told apart.
 WELL_KNOWN = ("glibc", "jemalloc", "mimalloc3", "tcmalloc")
@@ -100,7 +100,8 @@ def measure(options, curves):
     from harness.machine import machine_facts
 
     build_workloads()
-    check_valgrind()
+    if COUNTED.intersection(options.only):
+        check_valgrind()
     every = chosen_allocators(options.allocators)
     for name in options.only:
         started = time.monotonic()
@@ -118,16 +119,13 @@ def measure(options, curves):
 def main():
     options = arguments()
     enter_venv()
+    from harness.curves import read_curves
     path = options.out / FILE
-    options.out.mkdir(parents=True, exist_ok=True)
-    try:
-        curves = read_json(path) if path.exists() else {}
+    with tidy_end("interrupted; what was whole is kept"):
+        make_folder(options.out)
+        curves = read_curves(path)
         for _ in measure(options, curves):
-            path.write_text(json.dumps(curves, separators=(",", ":")) + "\n")
-    except BenchError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted; what was whole is kept")
+            write_json(path, curves)
     print(f"{path}\nbench/run.py --report {options.out} draws it")
 
 

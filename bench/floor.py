@@ -10,10 +10,10 @@ import json
 import random
 import statistics
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from harness.command import above_zero, tidy_end
 from harness.environment import BenchError, enter_venv, helper
 
 PROGRAMS = {
@@ -69,20 +69,19 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--allocators", metavar="A,B", help="names, or NAME=PATH of a library")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"of each program ({RUNS})")
+    parser.add_argument("--runs", type=above_zero(int), default=RUNS,
+                        help=f"of each program ({RUNS})")
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
     options = parser.parse_args()
     enter_venv()
     from harness.allocators import chosen_allocators, named_allocators
     from harness.terminal import make_console, rich_table
-    try:
+    with tidy_end():
         chosen = chosen_allocators(options.allocators)
         if BASE not in {one.name for one in chosen}:
             chosen = [*named_allocators([BASE]), *chosen]
         medians = measure(chosen, options.runs, options.seed)
-    except BenchError as error:
-        sys.exit(f"error: {error}")
     if options.json:
         print(json.dumps(medians, indent=2))
     else:

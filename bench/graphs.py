@@ -12,14 +12,13 @@ import csv
 import itertools
 import random
 import re
-import shutil
-import signal
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from harness.command import above_zero, make_folder, numbers, tidy_end
 from harness.environment import BUILD, BenchError, build_workloads, enter_venv
 
 SIZES = tuple(2 ** power for power in range(6, 18))
@@ -87,7 +86,7 @@ def medians(trials, field):
     return {point: statistics.median(several) for point, several in values.items()}
 
 
-def draw_all(options, trials):
+def pictures(options, trials):
     """Both series of pictures; [(heading, note, [picture])]."""
     from harness.plots import line_plot, size_text
     names = list(dict.fromkeys(trial["allocator"] for trial in sorted(
@@ -114,14 +113,36 @@ def draw_all(options, trials):
              "or a system call burns shows here even where another core hides it.", by_size)]
 
 
-def numbers(text):
-    return tuple(int(word) for word in text.split(","))
+def draw(options, scratch):
+    """Measure, and write trials.csv and the page; an interrupt keeps the trials that there are."""
+    from harness.allocators import AGAIN, chosen_allocators
+    from harness.html import graphs_page
+    from harness.machine import machine_facts
+    make_folder(options.out)
+    build_workloads()
+    chosen = [one for one in chosen_allocators(options.allocators)
+              if options.allocators or one.name != AGAIN]
+    facts = machine_facts()
+    trials = []
+    with open(options.out / "trials.csv", "w", newline="", buffering=1) as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        try:
+            measure(options, chosen, scratch, writer, trials)
+        except KeyboardInterrupt:
+            print(f"interrupted; {len(trials)} trials are drawn", file=sys.stderr)
+    if not trials:
+        raise BenchError("not one trial of t-test1 succeeded")
+    page = options.out / "graphs.html"
+    page.write_text(graphs_page(facts, chosen, trials[-1]["pass"], pictures(options, trials)))
+    print(f"{page}\n{options.out / 'trials.csv'}")
 
 
 def arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"({MINUTES:g})")
+    parser.add_argument("--minutes", type=above_zero(float), default=MINUTES,
+                        help=f"({MINUTES:g})")
     parser.add_argument("--allocators", metavar="A,B", help="names, or NAME=PATH of a library")
     parser.add_argument("--threads", type=numbers, default=THREADS, metavar="A,B")
     parser.add_argument("--sizes", type=numbers, default=SIZES, metavar="A,B", help="in bytes")
@@ -133,37 +154,8 @@ def arguments():
 def main():
     options = arguments()
     enter_venv()
-    # Both end it tidily, even where a shell started it with interrupts ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    from harness.allocators import AGAIN, chosen_allocators
-    from harness.html import graphs_page
-    from harness.machine import machine_facts
-    scratch = Path(tempfile.mkdtemp(prefix="primalloc-graphs-"))
-    try:
-        build_workloads()
-        chosen = [one for one in chosen_allocators(options.allocators)
-                  if options.allocators or one.name != AGAIN]
-        facts = machine_facts()
-        options.out.mkdir(parents=True, exist_ok=True)
-        with open(options.out / "trials.csv", "w", newline="", buffering=1) as file:
-            writer = csv.DictWriter(file, FIELDS)
-            writer.writeheader()
-            trials = []
-            try:
-                measure(options, chosen, scratch, writer, trials)
-            except KeyboardInterrupt:
-                print(f"interrupted; {len(trials)} trials are drawn", file=sys.stderr)
-        if not trials:
-            raise BenchError("not one trial of t-test1 succeeded")
-        sections = draw_all(options, trials)
-        page = options.out / "graphs.html"
-        page.write_text(graphs_page(facts, chosen, trials[-1]["pass"], sections))
-        print(f"{page}\n{options.out / 'trials.csv'}")
-    except BenchError as error:
-        sys.exit(f"error: {error}")
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with tidy_end(), tempfile.TemporaryDirectory(prefix="primalloc-graphs-") as scratch:
+        draw(options, Path(scratch))
 
 
 if __name__ == "__main__":

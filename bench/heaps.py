@@ -14,7 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.counting import environment_of
+from harness.command import above_zero, tidy_end
+from harness.counting import check_valgrind, environment_of
 from harness.environment import BenchError, enter_venv, helper
 from instructions import cost_outside_program
 
@@ -150,23 +151,22 @@ def measured_table(ours, peer, options):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--passes", type=int, default=PASSES, metavar="N",
+    parser.add_argument("--passes", type=above_zero(int), default=PASSES, metavar="N",
                         help=f"of what compares times ({PASSES})")
     parser.add_argument("--seed", type=int, default=1, help="of the order of trials")
     parser.add_argument("--markdown", action="store_true",
                         help="print the machine's facts and the table in Markdown")
     options = parser.parse_args()
     enter_venv()
-    from harness.allocators import OURS, named_allocators
+    from harness.allocators import OURS, named_allocators, serving
     from harness.machine import machine_facts
     from harness.markdown import fact_lines, markdown_table
     from harness.terminal import make_console, rich_table
-    try:
-        ours, peer = named_allocators([OURS, PEER])
+    with tidy_end():
+        check_valgrind()
+        ours, peer = serving(named_allocators([OURS, PEER]))
         facts = machine_facts()
         table = measured_table(ours, peer, options)
-    except BenchError as error:
-        sys.exit(f"error: {error}")
     if options.markdown:
         raw = {"machine": facts, "passes": options.passes, "seed": options.seed}
         facts = [*fact_lines(raw), f"- peer: {peer.name} {peer.version} ({peer.source})"]

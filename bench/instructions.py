@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from harness.command import above_zero, numbers, tidy_end
 from harness.counting import check_valgrind, environment_of
 from harness.environment import BenchError, enter_venv, helper
 
@@ -55,7 +56,6 @@ def cost_outside_program(path, program):
 
 def sections_counted(allocator, repeats, arguments):
     """(names that the helper prints, instructions of a round of each loop that it runs)."""
-    check_valgrind()
     program = str(helper("hot_pairs", "-fno-builtin", "-ldl"))
     environment = environment_of(allocator)
     with tempfile.TemporaryDirectory(prefix="primalloc-instructions-") as scratch:
@@ -119,8 +119,8 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--allocators", metavar="A,B", help="names, or NAME=PATH of a library")
-    parser.add_argument("--sizes", metavar="A,B", help="in bytes")
-    parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N",
+    parser.add_argument("--sizes", type=numbers, default=SIZES, metavar="A,B", help="in bytes")
+    parser.add_argument("--repeats", type=above_zero(int), default=REPEATS, metavar="N",
                         help=f"pairs of the shorter loop ({REPEATS})")
     parser.add_argument("--others", action="store_true", help="calls beside malloc and free")
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
@@ -128,26 +128,24 @@ def main():
     enter_venv()
     from harness.allocators import AGAIN, chosen_allocators
     from harness.terminal import make_console, rich_table
-    sizes = [int(size) for size in options.sizes.split(",")] if options.sizes else SIZES
     counts = {}
-    try:
-        chosen = [one for one in chosen_allocators(options.allocators)
-                  if options.allocators or one.name != AGAIN]
-        for allocator in chosen:
+    with tidy_end():
+        check_valgrind()
+        for allocator in chosen_allocators(options.allocators):
+            if allocator.name == AGAIN and not options.allocators:
+                continue
             try:
-                counts[allocator.name] = (count_others(allocator, options.repeats)
-                                          if options.others
-                                          else count(allocator, sizes, options.repeats))
+                counts[allocator.name] = (
+                    count_others(allocator, options.repeats) if options.others
+                    else count(allocator, options.sizes, options.repeats))
             except BenchError as error:
                 if options.allocators:
                     raise
                 print(f"{allocator.name} left out: {error}", file=sys.stderr)
-    except BenchError as error:
-        sys.exit(f"error: {error}")
     if options.json:
         print(json.dumps(counts, indent=2))
     else:
-        table = others_table(counts) if options.others else counts_table(counts, sizes)
+        table = others_table(counts) if options.others else counts_table(counts, options.sizes)
         make_console().print(rich_table(table))
 
 

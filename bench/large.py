@@ -17,12 +17,12 @@ import argparse
 import json
 import random
 import shutil
-import signal
 import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from harness.command import above_zero, tidy_end
 from harness.environment import BenchError, build_workloads, enter_venv, read_json
 
 PASSES = 6
@@ -31,6 +31,8 @@ QUICK_PASSES = 2
 FAR_BEHIND = 1.5
 TIMEOUT_LEAST_S, TIMEOUT_FACTOR = 60.0, 10.0
 WELL_KNOWN = ("glibc", "jemalloc", "mimalloc3", "tcmalloc")
+# What --json prints.
+PARTS = {"machine", "passes", "seed", "allocators", "rows"}
 
 
 def arguments():
@@ -41,7 +43,7 @@ def arguments():
     parser.add_argument("--rows", metavar="PATTERN",
                         help="comma-separated shell patterns of row names")
     parser.add_argument("--allocators", metavar="A,B", help="names, or NAME=PATH of a library")
-    parser.add_argument("--passes", type=int, metavar="N",
+    parser.add_argument("--passes", type=above_zero(int), metavar="N",
                         help=f"of the rows that compare ({PASSES}; quick {QUICK_PASSES})")
     parser.add_argument("--seed", type=int, default=1, help="of the order of trials")
     parser.add_argument("--report", type=Path, nargs="+", metavar="FILE",
@@ -144,10 +146,13 @@ def measure_rows(rows, allocators, passes, seed):
 
 def measure(options):
     """What JSON keeps: the machine's facts, the allocators, and each row with its judgements."""
-    from harness.goals import load_goal_rows, select_goal_rows
+    from harness.goals import load_goal_rows
     from harness.machine import machine_facts
+    from harness.rows import matching
 
-    rows = select_goal_rows(load_goal_rows(options.quick), options.rows)
+    rows = load_goal_rows(options.quick)
+    if options.rows:
+        rows = matching(rows, options.rows, ("name",), "bench/large.toml")
     build_workloads()
     allocators = chosen_allocators(options)
     facts = machine_facts()
@@ -161,6 +166,9 @@ def measure(options):
 def read_reports(paths):
     """What --json printed, the rows of all files together with the first one's facts."""
     reports = [read_json(path) for path in paths]
+    for path, one in zip(paths, reports):
+        if not isinstance(one, dict) or not PARTS <= one.keys():
+            raise BenchError(f"{path} was not printed by bench/large --json")
     for other in reports[1:]:
         if other["allocators"] != reports[0]["allocators"]:
             raise BenchError("the files to report are of different allocators")
@@ -180,15 +188,8 @@ def main():
     enter_venv()
     from harness.goal_table import goal_table
     from harness.terminal import make_console, rich_table
-    # Both end it tidily, even where a shell started it with interrupts ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    try:
+    with tidy_end("interrupted before there was anything to report"):
         raw = read_reports(options.report) if options.report else measure(options)
-    except BenchError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted before there was anything to report")
     if options.json:
         print(json.dumps(raw, indent=1))
         return

@@ -14,7 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.environment import BENCH, BUILD, ROOT, BenchError, enter_venv
+from harness.command import tidy_end
+from harness.environment import BENCH, BUILD, ROOT, enter_venv
 
 README = ROOT / "README.md"
 BEGIN = "<!-- results: written by bench/publish.py -->"
@@ -82,10 +83,8 @@ def main():
     from harness.analysis import Analysis
     from harness.begun import read
 
-    try:
+    with tidy_end():
         raw = read(options.source)
-    except BenchError as error:
-        sys.exit(f"error: {error}")
     if OURS not in [one["name"] for one in raw["allocators"]]:
         sys.exit(f"error: primalloc is not among the allocators of {options.source}")
     before, mark, rest = README.read_text().partition(BEGIN)
@@ -93,10 +92,15 @@ def main():
         sys.exit(f"error: {README} has no section between '{BEGIN}' and '{END}'")
     folder = BENCH / "results" / options.name
     folder.mkdir(parents=True, exist_ok=True)
-    for name in KEPT:
-        if (options.source / name).exists() and options.source.resolve() != folder.resolve():
-            shutil.copyfile(options.source / name, folder / name)
-    subprocess.run([BENCH / "run.py", "--report", folder], stdout=subprocess.DEVNULL, check=True)
+    if options.source.resolve() != folder.resolve():
+        for name in KEPT:
+            (folder / name).unlink(missing_ok=True)
+            if (options.source / name).exists():
+                shutil.copyfile(options.source / name, folder / name)
+    drawn = subprocess.run([BENCH / "run.py", "--report", folder], stdout=subprocess.DEVNULL,
+                           check=False)
+    if drawn.returncode != 0:
+        sys.exit(f"{folder} has what was measured; {README} is as it was")
     section = results_section(Analysis(raw), folder)
     README.write_text(f"{before}{BEGIN}\n{section}\n{END}{rest.partition(END)[2]}")
     print(f"{folder}\n{README}")

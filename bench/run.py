@@ -12,19 +12,20 @@ Examples:
 """
 
 import argparse
-import json
 import shutil
-import signal
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from harness.environment import BUILD, BenchError, build_workloads, enter_venv, read_json
+from harness.command import above_zero, make_folder, tidy_end
+from harness.environment import BUILD, BenchError, build_workloads, enter_venv, write_json
 
 QUICK_MINUTES = 4.4
 FULL_MINUTES = 50.0
+RESULTS = BUILD / "bench-results"
 CURVES = "curves.json"
+# What a run that is there has decided for itself.
+CHOICE = ("quick", "full", "rows", "allocators", "seed", "out")
 
 
 def arguments():
@@ -37,24 +38,35 @@ def arguments():
                         help="comma-separated shell patterns of row names or groups, of all rows")
     parser.add_argument("--allocators", metavar="A,B",
                         help="names, or NAME=PATH of a library; ;VARIABLE=VALUE adds a setting")
-    parser.add_argument("--passes", type=int, metavar="N", help="instead of a time budget")
-    parser.add_argument("--minutes", type=float, metavar="M",
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--passes", type=above_zero(int), metavar="N",
+                        help="instead of a time budget")
+    length.add_argument("--minutes", type=above_zero(float), metavar="M",
                         help=f"time budget (quick {QUICK_MINUTES:g}, full {FULL_MINUTES:g})")
     parser.add_argument("--seed", type=int, help="of the order of trials; printed and kept")
-    parser.add_argument("--out", type=Path, default=BUILD / "bench-results", metavar="DIR",
-                        help="where raw.json, results.md and results.html go")
+    parser.add_argument("--out", type=Path, metavar="DIR",
+                        help="where raw.json, results.md and results.html go "
+                             "(build/bench-results)")
     parser.add_argument("--report", type=Path, metavar="DIR",
                         help="measure nothing: draw the report of DIR/raw.json again")
     parser.add_argument("--continue", dest="begun", type=Path, metavar="DIR",
                         help="go on with the run of DIR/raw.json, of the same sources, and draw it")
     options = parser.parse_args()
-    if options.begun:
-        chosen_anew = ("quick", "full", "rows", "allocators", "seed", "report")
-        given = [name for name in chosen_anew if getattr(options, name) not in (None, False)]
-        if given:
-            parser.error(f"--continue goes on with the choice of its run: no --{given[0]} with it")
-        options.out = options.begun
+    refuse_idle_options(parser, options)
+    options.out = options.report or options.begun or options.out or RESULTS
     return options
+
+
+def refuse_idle_options(parser, options):
+    """An option that would change nothing is a misunderstanding."""
+    def given(names):
+        return [name for name in names if getattr(options, name) not in (None, False)]
+    if options.begun and (idle := given((*CHOICE, "report"))):
+        parser.error(f"--continue goes on with the choice of its run: no --{idle[0]} with it")
+    if options.report and (idle := given((*CHOICE, "passes", "minutes"))):
+        parser.error(f"--report draws a run as it was: no --{idle[0]} with it")
+    if options.quick and options.rows:
+        parser.error("--rows takes its rows from all of them: no --quick with it")
 
 
 def chosen(options, quick):
@@ -75,9 +87,10 @@ def measure(options):
     from harness.terminal import Reporter
 
     raw = begun.load(options.begun) if options.begun else None
-    build_workloads()
+    make_folder(options.out)
     quick = not (options.full or options.rows or raw)
     rows, allocators = begun.chosen(raw) if raw else chosen(options, quick)
+    build_workloads()
     facts = begun.facts(raw) if raw else machine_facts()
     seed = raw["seed"] if raw else options.seed
     seed = int(time.time()) if seed is None else seed
@@ -100,21 +113,21 @@ def measure(options):
 
 
 def report(raw, out):
-    """Write raw.json, results.md, results.html and the picture; print the tables. What
-    bench/curves.py left in the folder becomes part of it."""
+    """Write results.md, results.html and the picture; print the tables. What bench/curves.py left
+    in the folder becomes part of it."""
     from harness.analysis import Analysis
+    from harness.curves import read_curves
     from harness.html import html_report
     from harness.markdown import markdown_report
     from harness.plots import corner_plot
     from harness.terminal import print_report
 
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "raw.json").write_text(json.dumps(raw, separators=(",", ":")) + "\n")
+    make_folder(out)
     analysis = Analysis(raw)
     if not any(analysis.comparisons.values()):
         raise BenchError(f"no peer has run a row, so there is nothing to compare with; what was "
                          f"measured is in {out / 'raw.json'}")
-    curves = read_json(out / CURVES) if (out / CURVES).exists() else {}
+    curves = read_curves(out / CURVES)
     (out / "results.md").write_text(markdown_report(analysis, curves))
     (out / "results.html").write_text(html_report(analysis, curves))
     (out / "corner.svg").write_text(corner_plot(analysis).svg(stands_alone=True))
@@ -125,19 +138,14 @@ def report(raw, out):
 def main():
     options = arguments()
     enter_venv()
-    # Both end a campaign tidily, even where a shell started it with interrupts ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    try:
+    with tidy_end("interrupted before there was anything to report"):
         if options.report:
             from harness.begun import read
-            report(read(options.report), options.report)
+            raw = read(options.report)
         else:
-            report(measure(options), options.out)
-    except BenchError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted before there was anything to report")
+            raw = measure(options)
+            write_json(options.out / "raw.json", raw)
+        report(raw, options.out)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,17 @@ from .machine import measured_sources
 from .rows import load_rows
 
 
+# What Campaign.raw keeps.
+PARTS = {"machine", "seed", "passes", "allocators", "rows", "skipped", "failures", "samples"}
+
+
 def read(folder):
     """The run that the folder has."""
     path = folder / "raw.json"
     if not path.exists():
         raise BenchError(f"{folder} has no raw.json; bench/run.py writes it")
     raw = read_json(path)
-    if not isinstance(raw, dict) or "samples" not in raw:
+    if not isinstance(raw, dict) or not PARTS <= raw.keys():
         raise BenchError(f"{path} is no run of bench/run.py")
     return raw
 

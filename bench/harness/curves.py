@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from .allocators import AGAIN, OURS
+from .environment import BenchError, read_json
 from .experiments import ARRAY, TIMES
 from .plots import line_plot
 from .svg import plain
@@ -12,6 +13,16 @@ from .tables import Cell, Table
 
 PAGE_BYTES = 4096
 THREAD_KIB_ASKED = 16
+
+
+def read_curves(path):
+    """What bench/curves.py kept, or nothing."""
+    curves = read_json(path) if path.exists() else {}
+    if not isinstance(curves, dict) or not all(
+            isinstance(one, dict) and {"machine", "quick", "found"} <= one.keys()
+            for one in curves.values()):
+        raise BenchError(f"{path} was not written by bench/curves.py")
+    return curves
 
 
 @dataclass

@@ -30,6 +30,13 @@ def read_json(path):
         raise BenchError(f"{path} can't be read: {error}") from error
 
 
+def write_json(path, value):
+    """In one step: what was there before is kept until all of the new is."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(value, separators=(",", ":")) + "\n")
+    part.replace(path)
+
+
 def needed_packages():
     """Identifies the set of packages, so that a change of requirements.txt is noticed."""
     return hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()

@@ -6,14 +6,13 @@ the odd passes and compared on the even ones, as everywhere here, since the leas
 numbers is lucky.
 """
 
-import fnmatch
 import re
 import signal
 import tomllib
 from dataclasses import dataclass
 from statistics import median
 
-from .environment import BENCH, VENV, BenchError
+from .environment import BENCH, VENV
 from .rows import WORKLOADS, fill, load_rows
 
 TABLE = BENCH / "large.toml"
@@ -102,18 +101,6 @@ def load_goal_rows(quick, path=TABLE):
     with open(path, "rb") as file:
         entries = tomllib.load(file)["row"]
     return [row for entry in entries for row in rows_of_entry(entry, quick)]
-
-
-def select_goal_rows(rows, patterns):
-    """Rows whose name matches one of the comma-separated shell patterns; each must match one."""
-    if not patterns:
-        return rows
-    for one in patterns.split(","):
-        if not any(fnmatch.fnmatch(row.name, one) for row in rows):
-            raise BenchError(f"no row matches {one}; there are "
-                             f"{', '.join(row.name for row in rows)}")
-    return [row for row in rows
-            if any(fnmatch.fnmatch(row.name, one) for one in patterns.split(","))]
 
 
 def failure_of(row, outcome):

@@ -69,17 +69,23 @@ def load_rows(path=BENCH / "rows.toml"):
     return rows
 
 
-def select_rows(rows, pattern, quick):
-    """Rows whose name or group matches one of the comma-separated shell patterns."""
-    chosen = [row for row in rows if row.quick or not quick]
-    if pattern:
-        patterns = pattern.split(",")
-        chosen = [row for row in rows if any(
-            fnmatch.fnmatch(row.name, one) or fnmatch.fnmatch(row.group, one)
-            for one in patterns)]
-    if not chosen:
-        raise BenchError(f"no row matches {pattern}; names and groups are in bench/rows.toml")
-    return chosen
+def matching(rows, patterns, fields, table):
+    """Rows of which a field matches one of the comma-separated shell patterns; each must match."""
+    def matches(row, pattern):
+        return any(fnmatch.fnmatch(getattr(row, field), pattern) for field in fields)
+    patterns = patterns.split(",")
+    for one in patterns:
+        if not any(matches(row, one) for row in rows):
+            raise BenchError(f"no row matches {one}; {table} has them all")
+    return [row for row in rows if any(matches(row, one) for one in patterns)]
+
+
+def select_rows(rows, patterns, quick):
+    """The rows that the patterns name, or belong to the groups that they name; else all, or the
+    quick ones."""
+    if patterns:
+        return matching(rows, patterns, ("name", "group"), "bench/rows.toml")
+    return [row for row in rows if row.quick or not quick]
 
 
 def missing_program(row, scratch):
