@@ -58,7 +58,8 @@ class Campaign:
 
     def run(self, minutes, passes):
         """Warm up, then the given number of passes or as many as the minutes allow, beyond those
-        of a run that goes on. An interrupt keeps the passes that are whole."""
+        of a run that goes on. An interrupt, or a machine without room for a trial, keeps the passes
+        that are whole."""
         started = time.monotonic()
         self.warm_up()
         try:
@@ -69,9 +70,9 @@ class Campaign:
                     self.run_first_passes()
                 left_s = minutes * 60 - (time.monotonic() - started)
                 self.run_passes(self.passes + self.further_passes(left_s))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BenchError, OSError) as reason:
             self.samples = [one for one in self.samples if one.pass_number <= self.passes]
-            self.observer.interrupted(self.passes)
+            self.observer.interrupted(self.passes, str(reason))
         if not self.samples:
             raise BenchError("no trial of a whole pass succeeded, so there is nothing to report")
 

@@ -71,8 +71,11 @@ class Reporter:
         self.console.print(f"[red]{row} under {allocator}:[/] {escape(reason)}",
                            highlight=False)
 
-    def interrupted(self, passes):
-        self.console.print(f"[yellow]interrupted; the {passes} whole passes are reported[/]")
+    def interrupted(self, passes, reason):
+        """By a person, who gives no reason, or by what makes a further trial impossible."""
+        why = f": {escape(reason)}" if reason else ""
+        self.console.print(f"[yellow]interrupted{why}; the {passes} whole passes are reported[/]",
+                           highlight=False)
 
 
 def rich_table(table, columns=None):

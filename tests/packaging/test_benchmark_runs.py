@@ -80,6 +80,15 @@ def test_what_a_failed_program_says_is_no_markup(tmp_path):
     assert len(raw["samples"]) == raw["passes"]
 
 
+def test_where_no_trial_is_possible_any_more_the_whole_passes_are_kept(tmp_path):
+    """As on a full disk: here no report of the launcher can be written from pass 2 on."""
+    script = "n=$(cat n || echo 0); echo $((n + 1)) > n; [ $n -lt 2 ] || mkdir launch-report"
+    answer, raw = campaign_of(tmp_path, {"loop": ("time", script)}, ["usual"])
+    told = " ".join(answer.split())
+    assert "interrupted: " in told and "the 1 whole passes are reported" in told
+    assert (raw["passes"], len(raw["samples"])) == (1, 1)
+
+
 def test_a_run_in_which_all_fails_says_so(tmp_path):
     answer, raw = campaign_of(tmp_path, {"loop": ("time", "exit ${bad:-0}")}, ["bad"])
     assert "no trial of a whole pass succeeded, so there is nothing to report" in answer
