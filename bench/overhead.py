@@ -16,17 +16,17 @@ import math
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from harness.allocators import LIBRARY, OURS, named_allocators, serving, with_settings
+from harness.command import above_zero, tidy_end
+from harness.counting import check_valgrind, environment_of
 from harness.environment import BenchError, build_workloads, enter_venv
-from harness.rows import fill, load_rows, prepare_row, select_rows
+from harness.rows import load_rows, prepare_row, select_rows
+from harness.trial import STEERING
 
 TOTALS = re.compile(r"^(?:summary|totals): (\d+)", re.M)
-
-
 # Which word of a workload's command says how much is done.
 ROUNDS = {"array-fill": 2, "array-replace": 2, "big-blocks": 1, "boolean-covers": 3,
           "cache-scratch": 2, "churn": 2, "continued-fraction": 1, "drifting-sizes": 3,
@@ -57,17 +57,14 @@ def wait_for_orphans():
         pass
 
 
-def count(row, scratch, part, assignments):
+def count(row, scratch, part, allocator):
     """Instructions of the row's command and of the processes it starts; None if it fails."""
-    from harness.trial import clean_environment
-    environment = clean_environment() | {name: fill([value], scratch)[0] for name, value in row.env}
-    environment |= dict(assignment.split("=", 1) for assignment in assignments)
     with tempfile.TemporaryDirectory(prefix="primalloc-overhead-") as folder:
         answer = subprocess.run(
             ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes",
              f"--callgrind-out-file={folder}/out.%p", *shortened(row.words(scratch), part)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=environment, cwd=scratch, check=False)
+            env=environment_of(allocator, row.assignments(scratch)), cwd=scratch, check=False)
         wait_for_orphans()
         if answer.returncode != 0:
             return None
@@ -75,20 +72,32 @@ def count(row, scratch, part, assignments):
                    for path in Path(folder).glob("out.*"))
 
 
+def compared_rows(options):
+    """Rows with one thread that do not take too long; which others were asked for is told."""
+    for row in select_rows(load_rows(), options.rows, False):
+        if row.threads == 1 and row.seconds <= options.longest:
+            yield row
+        elif options.rows:
+            print(f"{row.name:24} left out: {row.threads} threads, {row.seconds:g} s", flush=True)
+
+
 def compare(options):
     """Print a line a row, and the mean."""
-    [usual] = serving(named_allocators([f"{OURS}={options.library}"]))
-    changed_way = with_settings(usual, options.assignments)
+    check_valgrind()
+    [usual] = named_allocators([f"{OURS}={options.library}"])
+    usual, changed_way = serving([usual, with_settings(usual, options.assignments)])
+    for one in options.assignments:
+        if not one.startswith(STEERING):
+            raise BenchError(f"nothing that is measured here reads {one.partition('=')[0]}")
+    rows = list(compared_rows(options))
     build_workloads()
     adopt_orphans()
     logarithms = []
     with tempfile.TemporaryDirectory(prefix="primalloc-overhead-rows-") as scratch:
-        for row in select_rows(load_rows(), options.rows, False):
-            if row.threads > 1 or row.seconds > options.longest:
-                continue
-            prepare_row(row, scratch, None)
-            plain = count(row, scratch, options.part, usual.assignments())
-            changed = plain and count(row, scratch, options.part, changed_way.assignments())
+        for row in rows:
+            prepare_row(row, scratch)
+            plain = count(row, scratch, options.part, usual)
+            changed = plain and count(row, scratch, options.part, changed_way)
             if not changed:
                 print(f"{row.name:24} does not run under callgrind", flush=True)
                 continue
@@ -105,17 +114,15 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("assignments", nargs="+", metavar="NAME=VALUE")
     parser.add_argument("--rows", metavar="A,B", help="names or groups (all with one thread)")
-    parser.add_argument("--longest", type=float, default=1.0, metavar="S",
+    parser.add_argument("--longest", type=above_zero(float), default=1.0, metavar="S",
                         help="leave rows out that take longer without callgrind (1 s)")
-    parser.add_argument("--part", type=int, default=1, metavar="N",
+    parser.add_argument("--part", type=above_zero(int), default=1, metavar="N",
                         help="one N-th of the rounds of rows that have them")
     parser.add_argument("--library", type=Path, default=LIBRARY, metavar="PATH")
     options = parser.parse_args()
     enter_venv()
-    try:
+    with tidy_end():
         compare(options)
-    except BenchError as error:
-        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

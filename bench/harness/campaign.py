@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 
 from .environment import BenchError
 from .rows import missing_program, prepare_row
-from .trial import clean_environment, run_trial
+from .trial import run_trial
 
 TIMEOUT_LEAST_S = 10.0
 TRIAL_OVERHEAD_S = 0.02
@@ -128,7 +128,7 @@ class Campaign:
         if program:
             return f"the program {program} is not there"
         try:
-            prepare_row(row, self.scratch, clean_environment())
+            prepare_row(row, self.scratch)
         except BenchError as error:
             return str(error)
         return self.trial(row, row.assignments(self.scratch)).failure

@@ -19,9 +19,10 @@ TURN = re.compile(rb"^--.* SCHED\[(\d+)\]: +acquired lock")
 EVENTS = re.compile(r"^events: (.*)$", re.MULTILINE)
 
 
-def environment_of(allocator):
+def environment_of(allocator, assignments=()):
     """The environment of a program that is started directly, without the launcher."""
-    return clean_environment() | dict(one.split("=", 1) for one in allocator.assignments())
+    return clean_environment() | dict(one.split("=", 1)
+                                      for one in (*assignments, *allocator.assignments()))
 
 
 def check_valgrind():

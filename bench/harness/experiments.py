@@ -14,7 +14,7 @@ from .counting import call_lengths, first_level_misses, sections
 from .environment import BenchError
 from .goals import figures_of
 from .rows import WORKLOADS, missing_program, prepare_row
-from .trial import clean_environment, run_trial
+from .trial import run_trial
 
 # Of bench/workloads.
 PROGRAMS = ("live-objects", "latency", "call-lengths", "touch-turns")
@@ -147,7 +147,7 @@ def pages(rows, allocator, scratch, tell):
         tell(f"pages given back: {row.name}")
         if missing_program(row, scratch):
             continue
-        prepare_row(row, scratch, clean_environment())
+        prepare_row(row, scratch)
         assignments = [*row.assignments(scratch), *allocator.assignments(),
                        "PRIMALLOC_SHOW_STATS=1"]
         outcome = run_trial(row.words(scratch), assignments, scratch, TIMEOUT_S)

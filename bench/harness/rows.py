@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .environment import BENCH, BUILD, BenchError
+from .trial import clean_environment
 
 WORKLOADS = BUILD / "bench"
 RATE = "rate:"
@@ -95,12 +96,12 @@ def missing_program(row, scratch):
     return None if found else program
 
 
-def prepare_row(row, scratch, environment):
+def prepare_row(row, scratch):
     """Run the row's preparation, with libc's malloc; raise BenchError when it fails."""
     if not row.prepare:
         return
     answer = subprocess.run(fill(row.prepare, scratch), stdin=subprocess.DEVNULL, cwd=scratch,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            env=environment, check=False)
+                            env=clean_environment(), check=False)
     if answer.returncode != 0:
         raise BenchError(f"the preparation of {row.name} failed: {answer.stdout.strip()[-300:]}")

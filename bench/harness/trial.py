@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from .environment import BenchError, helper
 
 OUTPUT_KEPT = 300
+# What variables begin with that steer an allocator, the loader, or what a program asks of either.
+STEERING = ("LD_", "MALLOC_", "GLIBC_TUNABLES", "MIMALLOC_", "TCMALLOC_", "SCUDO_", "PRIMALLOC_",
+            "VIRTUAL_ENV", "PYTHON")
 
 
 @dataclass
@@ -22,10 +25,8 @@ class Outcome:
 
 def clean_environment():
     """This process's environment without anything that steers an allocator or the loader."""
-    steering = ("LD_", "MALLOC_", "GLIBC_TUNABLES", "MIMALLOC_", "TCMALLOC_", "SCUDO_",
-                "PRIMALLOC_", "VIRTUAL_ENV", "PYTHON")
     kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(steering)}
+            if not name.startswith(STEERING)}
     kept["LC_ALL"] = "C.UTF-8"
     return kept
 
