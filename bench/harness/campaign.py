@@ -61,15 +61,17 @@ class Campaign:
         of a run that goes on. An interrupt, or a machine without room for a trial, keeps the passes
         that are whole."""
         started = time.monotonic()
+
+        def further():
+            return passes or self.further_passes(minutes * 60 - (time.monotonic() - started))
         self.warm_up()
+        if self.passes and not further():
+            raise BenchError("the time is not enough for two passes more; --minutes or --passes "
+                             "asks for it")
         try:
-            if passes:
-                self.run_passes(self.passes + passes)
-            else:
-                if not self.passes:
-                    self.run_first_passes()
-                left_s = minutes * 60 - (time.monotonic() - started)
-                self.run_passes(self.passes + self.further_passes(left_s))
+            if not passes and not self.passes:
+                self.run_first_passes()
+            self.run_passes(self.passes + further())
         except (KeyboardInterrupt, BenchError, OSError) as reason:
             self.samples = [one for one in self.samples if one.pass_number <= self.passes]
             self.observer.interrupted(self.passes, str(reason))
@@ -77,13 +79,13 @@ class Campaign:
             raise BenchError("no trial of a whole pass succeeded, so there is nothing to report")
 
     def run_first_passes(self):
-        self.observer.planned(FIRST_PASSES, 0)
+        self.observer.planned(0, FIRST_PASSES, 0)
         for number, factor in enumerate((HOPELESS, FAR_BEHIND), 1):
             self.run_pass(number)
             self.leave_far_behind(factor)
 
     def run_passes(self, total):
-        self.observer.planned(total, len(self.far_behind) + len(self.failures))
+        self.observer.planned(self.passes, total, len(self.far_behind) + len(self.failures))
         for number in range(self.passes + 1, total + 1):
             self.run_pass(number)
 

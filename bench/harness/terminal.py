@@ -34,7 +34,6 @@ class Reporter:
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"),
             TimeRemainingColumn(), console=self.console, transient=True)
         self.task = self.progress.add_task("warm-up", total=None, what="")
-        self.passes = 0
 
     def __enter__(self):
         self.progress.start()
@@ -50,19 +49,18 @@ class Reporter:
         if pass_number:
             self.progress.advance(self.task)
 
-    def planned(self, passes, left_out):
-        """So many passes in all, the rest of them without `left_out` pairs of row and peer."""
-        done = self.progress.tasks[0].completed
-        rest = (passes - self.passes) * (self.trials_per_pass - left_out)
-        self.progress.update(self.task, total=done + rest)
-        if self.passes and passes > self.passes:
+    def planned(self, done, passes, left_out):
+        """So many passes in all; those that are not done without `left_out` pairs of row and
+        peer."""
+        trials = (passes - done) * (self.trials_per_pass - left_out)
+        self.progress.update(self.task, total=self.progress.tasks[0].completed + trials)
+        if done and passes > done:
             self.console.print(f"{passes} passes in all; from now on without {left_out} of "
                                f"{self.trials_per_pass} pairs of row and peer, which are far "
                                f"behind or failed", highlight=False)
-        elif self.passes:
+        elif done:
             self.console.print(f"[yellow]the time is enough for {passes} passes only, too few for "
                                f"bounds; --minutes or --passes asks for more[/]", highlight=False)
-        self.passes = passes
 
     def skipped(self, row, reason):
         self.console.print(f"[yellow]row {row} skipped:[/] {escape(reason)}", highlight=False)

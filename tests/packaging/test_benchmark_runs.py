@@ -37,9 +37,9 @@ def test_a_run_goes_on_where_it_ended():
                                 f"{ {('loop', 'fast'): 'timeout'} } { {'gone': 'no program'} }")
 
 
-def campaign_of(tmp_path, rows, allocators):
+def campaign_of(tmp_path, rows, allocators, minutes=(0.001,)):
     """What a campaign of shell scripts keeps: rows are {name: (score, script)}, allocators names of
-    a setting NAME=1 that the scripts see."""
+    a setting NAME=1 that the scripts see. It goes on after each of the minutes but the last."""
     program = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
         "from harness.allocators import Allocator\nfrom harness.campaign import Campaign\n"
@@ -47,16 +47,26 @@ def campaign_of(tmp_path, rows, allocators):
         "from harness.terminal import Reporter\n"
         "rows = [Row(name, 'small', ('sh', '-c', script), (), (), score, 1, 1.0, True, 'A row.')\n"
         "        for name, (score, script) in json.loads(sys.argv[3]).items()]\n"
-        "ways = [Allocator(name, None, '1', '-', {name: '1'}) for name in sys.argv[4:]]\n"
+        "ways = [Allocator(name, None, '1', '-', {name: '1'}) for name in sys.argv[5:]]\n"
         "with Reporter(len(rows) * len(ways)) as reporter:\n"
         "    campaign = Campaign(rows, ways, 1, Path(sys.argv[2]), reporter)\n"
-        "    try: campaign.run(0.001, None)\n"
-        "    except BenchError as error: print(error)\n"
+        "    for minutes in json.loads(sys.argv[4]):\n"
+        "        try: campaign.run(minutes, None)\n"
+        "        except BenchError as error: print(error)\n"
         "print('\\n' + json.dumps(campaign.raw({})))\n")
     answer = subprocess.run(
-        [sys.executable, "-c", program, BENCH, tmp_path, json.dumps(rows), *allocators],
+        [sys.executable, "-c", program, BENCH, tmp_path, json.dumps(rows), json.dumps(minutes),
+         *allocators],
         stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
     return answer, json.loads(answer.splitlines()[-1])
+
+
+def test_a_run_that_goes_on_says_how_many_passes_there_are(tmp_path):
+    """And where there is time for none, that it is so: nothing was drawn but a later date."""
+    answer, raw = campaign_of(tmp_path, {"loop": ("time", ":")}, ["usual"], (0.001, 1e-6, 0.02))
+    assert "the time is not enough for two passes more" in answer
+    assert raw["passes"] > 2
+    assert f"{raw['passes']} passes in all; from now on without 0 of 1 pairs" in answer
 
 
 def test_who_prints_no_score_fails_alone(tmp_path):
