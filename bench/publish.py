@@ -38,13 +38,13 @@ def means_table(analysis):
 
 
 def not_first_text(analysis, metric, what, ours):
-    """How many rows somebody else wins, and those where we are farthest behind."""
+    """On how many rows the best peer is ahead, and those where we are farthest behind."""
     rows = [(row, one.ratios[ours].value, one.best)
             for row, one in analysis.not_first(metric)]
     if not rows:
-        return f"Nobody takes less {what} on any row."
+        return f"The best peer takes less {what} on no row."
     named = ", ".join(f"`{row}` {ratio:.2f} ({best})" for row, ratio, best in rows[:NAMED])
-    return (f"On {len(rows)} of {len(analysis.rows)} rows another allocator takes less {what}. "
+    return (f"On {len(rows)} of {len(analysis.rows)} rows the best peer takes less {what}. "
             f"Where primalloc is farthest behind, it takes so many times as much: {named}.")
 
 

@@ -131,6 +131,8 @@ class Analysis:
     def bounds_note(self):
         """A sentence on bounds from few passes, or nothing."""
         compared = self.raw["passes"] // 2
+        if not compared:
+            return " But of one pass the best peers are chosen and compared on the same figures."
         if compared not in HOLD_LESS:
             return ""
         return (f" But of {compared} compared passes such bounds hold in {HOLD_LESS[compared]} % "

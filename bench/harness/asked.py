@@ -173,8 +173,8 @@ def growth_line(curves):
 
 
 def thread_lines(curves):
-    flat = Line("1 to 512 threads on two cores: processor time of an operation, the most against "
-                "the least", f"≤ {FLAT:.2f}", "-", "-", None)
+    flat = Line(f"1 to 512 threads{curves.on_cores('threads')}: processor time of an operation, "
+                f"the most against the least", f"≤ {FLAT:.2f}", "-", "-", None)
     kib = Line("the same: RSS of a thread beyond what its live objects need",
                f"≤ {THREAD_KIB} KiB", "-", "-", None)
     ours, again, bare = (curves.flatness(name) for name in (OURS, AGAIN, ARRAY))

@@ -25,6 +25,13 @@ def read_curves(path):
     return curves
 
 
+def curve_facts(curves):
+    """When and where each experiment was measured: not in the same run as the rows."""
+    return "; ".join(f"{name} {one['machine']['date']}, commit {one['machine']['commit']}, load "
+                     f"before {one['machine']['load_before']}" + (", quick" if one["quick"] else "")
+                     for name, one in curves.items())
+
+
 @dataclass
 class PagePart:
     """What pages given back cost a row: `part` of its time, at most."""
@@ -48,6 +55,11 @@ class Curves:
 
     def found(self, name):
         return self.raw.get(name, {}).get("found", [])
+
+    def on_cores(self, name):
+        """How many cores an experiment had, for a sentence, where it is known."""
+        cores = self.raw.get(name, {}).get("machine", {}).get("cores")
+        return f" on {cores} cores" if cores else ""
 
     # ---- growth ----
 

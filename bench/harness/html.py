@@ -5,7 +5,7 @@ from pathlib import Path
 import jinja2
 
 from .asked import asked_table
-from .curves import curve_plots, curve_tables
+from .curves import curve_facts, curve_plots, curve_tables
 from .plots import bar_plot, corner_plot, rows_plot
 from .svg import THEME
 from .tables import all_tables
@@ -24,8 +24,8 @@ def template(name):
 def html_report(analysis, curves):
     overview = [
         ("Time against memory",
-         "Each allocator's geometric means over all rows. In the tinted corner, faster and smaller "
-         "than the best peer of every row, nobody stood.", corner_plot(analysis)),
+         "Each allocator's geometric means over all rows. Who stands in the tinted corner is "
+         "faster and smaller than the best peers of the rows.", corner_plot(analysis)),
         ("Time", "Geometric mean over all rows of the ratio to each row's best peer.",
          bar_plot(analysis, "time", "Time")),
         ("Peak memory", "The same for the peak resident size and each row's thriftiest peer.",
@@ -42,13 +42,6 @@ def html_report(analysis, curves):
         raw=analysis.raw, asked=asked_table(analysis, curves), overview=overview, details=details,
         overall=tables[0], tables=tables[1:], curves=curve_plots(curves),
         curve_tables=curve_tables(curves), curve_facts=curve_facts(curves))
-
-
-def curve_facts(curves):
-    """[(experiment, when and where it was measured)]: not in the same run as the rows."""
-    return [(name, f"{one['machine']['date']}, commit {one['machine']['commit']}, load before "
-                   f"{one['machine']['load_before']}" + (", quick" if one["quick"] else ""))
-            for name, one in curves.items()]
 
 
 def graphs_page(facts, allocators, passes, sections):

@@ -1,7 +1,7 @@
 """results.md: the tables for reading in a repository."""
 
 from .asked import asked_table
-from .curves import curve_tables
+from .curves import curve_facts, curve_tables
 from .tables import all_tables
 
 MARKS = {"best": "**{}**", "ahead": "**{}**", "behind": "_{}_", "": "{}"}
@@ -26,6 +26,9 @@ def markdown_report(analysis, curves):
     raw = analysis.raw
     peers = [f"- {one['name']} {one['version']} ({one['source']})" for one in raw["allocators"]]
     tables = [asked_table(analysis, curves), *all_tables(analysis), *curve_tables(curves)]
-    parts = ["# Benchmark results", "\n".join(fact_lines(raw)), "## Allocators",
+    facts = fact_lines(raw)
+    if curves:
+        facts.append(f"- curves, each in a run of its own: {curve_facts(curves)}")
+    parts = ["# Benchmark results", "\n".join(facts), "## Allocators",
              "\n".join(peers), *(markdown_table(table) for table in tables)]
     return "\n\n".join(parts) + "\n"

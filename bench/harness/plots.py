@@ -74,7 +74,7 @@ def draw_spread(picture, across, up, time, rss, stroke):
 
 
 def bar_plot(analysis, metric, title):
-    """A bar an allocator, from the best; in each bar the means over the groups as ticks."""
+    """A bar an allocator, from the best, with its bounds."""
     means = sorted(((name, mean) for name in analysis.names
                     if (mean := analysis.mean(name, metric))), key=lambda one: one[1].value)
     row, top, left = 30, 34, 128
@@ -159,7 +159,7 @@ def draw_legend(picture, names, left, y):
 
 
 def size_text(size):
-    return f"{size // 1024} KiB" if size >= 1024 else f"{size} B"
+    return f"{size / 1024:.4g} KiB" if size >= 1024 else f"{size} B"
 
 
 def line_plot(title, labels, across_label, lines, up_label, is_log=False, width=WIDTH // 2 - 10,

@@ -61,7 +61,9 @@ def overall_table(analysis):
         "Overall",
         "Geometric means of the ratio to the best peer of each row: below 1.000 beats even the "
         "best peers. A row's best peer is chosen on the odd passes and compared on the even ones; "
-        f"95 % bounds are drawn from these.{analysis.bounds_note()}",
+        "95 % bounds are drawn from these; a row without, as where its best peer was too far "
+        "behind in time to run on, adds its value to a mean and no spread."
+        f"{analysis.bounds_note()}",
         ["allocator", "version", "time", "time 95 %"]
         + [f"time {group}" for group in analysis.groups]
         + ["CPU", "peak RSS", "RSS 95 %"] + [f"RSS {group}" for group in analysis.groups]

@@ -57,6 +57,9 @@ def test_bounds_of_few_passes_are_said_to_hold_less(asked, tmp_path):
     assert (tmp_path / "results.md").read_text().count(says) == 2
     asked(raw | {"passes": 10})
     assert says not in (tmp_path / "results.md").read_text()
+    asked(raw | {"passes": 1})
+    says = "But of one pass the best peers are chosen and compared on the same figures."
+    assert (tmp_path / "results.md").read_text().count(says) == 2
 
 
 def test_a_slow_row_and_a_large_one_are_named(asked):
@@ -144,7 +147,7 @@ def test_what_is_published_names_the_rows_that_a_mean_lacks():
     assert "Without rows on which the program failed: fast on `loop`." in text
 
 
-def test_curves_are_judged(asked):
+def test_curves_are_judged(asked, tmp_path):
     def growth(name, misses):
         return [{"allocator": name, "live": live, "build": misses, "replace": misses,
                  "drop": misses} for live in (1000, 10_000_000)]
@@ -169,6 +172,8 @@ def test_curves_are_judged(asked):
     assert [line_of(good, one)[-1] for one in beginnings] == ["reached"] * 3
     bad = asked(raw_run({}), curves(1.3, 117.0, 20_001))
     assert [line_of(bad, one)[-1] for one in beginnings] == ["missed"] * 3
+    facts = "curves, each in a run of its own: growth -, commit -, load before 0; threads -, commit"
+    assert facts in (tmp_path / "results.md").read_text()
     assert line_of(bad, "the longest call")[1] == "20,001: free, churn"
     assert line_of(bad, "the same: RSS of a thread")[1].startswith("17.0 KiB with 512")
 
