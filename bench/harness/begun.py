@@ -13,7 +13,7 @@ from .machine import measured_sources
 from .rows import load_rows
 
 
-# What Campaign.raw keeps.
+# What Campaign.raw keeps; "second_runs" is newer than the runs that are kept.
 PARTS = {"machine", "seed", "passes", "allocators", "rows", "skipped", "failures", "samples"}
 
 
@@ -61,6 +61,7 @@ def restore(campaign, raw):
     campaign.samples = [Sample(**one) for one in raw["samples"]]
     campaign.passes = raw["passes"]
     campaign.skipped = dict(raw["skipped"])
+    campaign.second_runs = raw.get("second_runs", [])
     campaign.failures = {(one["row"], one["allocator"]): one["reason"] for one in raw["failures"]}
     pairs = {(row["name"], one["name"]) for row in raw["rows"] for one in raw["allocators"]}
     last = {(one.row, one.allocator) for one in campaign.samples

@@ -52,6 +52,7 @@ class Campaign:
     observer: object
     samples: list = field(default_factory=list)
     failures: dict = field(default_factory=dict)
+    second_runs: list = field(default_factory=list)
     skipped: dict = field(default_factory=dict)
     far_behind: set = field(default_factory=set)
     passes: int = 0
@@ -158,15 +159,21 @@ class Campaign:
         self.passes = number
 
     def measure(self, number, row, allocator):
-        """One trial, tried again when it fails; twice fails the row under the allocator."""
+        """One trial, tried again when it fails, which is kept; twice fails the row under the
+        allocator."""
         assignments = row.assignments(self.scratch) + allocator.assignments()
         outcome = self.trial(row, assignments)
-        if outcome.failure and not outcome.figures["timed_out"]:
+        first = outcome.failure
+        if first and not outcome.figures["timed_out"]:
             outcome = self.trial(row, assignments)
         if outcome.failure:
             self.failures[row.name, allocator.name] = outcome.failure
             self.observer.failed(row.name, allocator.name, outcome.failure)
             return
+        if first:
+            self.second_runs.append({"row": row.name, "allocator": allocator.name,
+                                     "pass_number": number, "reason": first})
+            self.observer.failed(row.name, allocator.name, f"{first}; its second run counts")
         figures = outcome.figures
         self.samples.append(Sample(
             number, row.name, allocator.name, outcome.score_s, figures["wall_us"] / 1e6,
@@ -187,5 +194,6 @@ class Campaign:
             "skipped": self.skipped,
             "failures": [{"row": row, "allocator": allocator, "reason": reason}
                          for (row, allocator), reason in self.failures.items()],
+            "second_runs": self.second_runs,
             "samples": [asdict(sample) for sample in self.samples],
         }

@@ -183,9 +183,20 @@ def trouble_table(analysis):
     return table
 
 
+def second_runs_table(analysis):
+    """Programs that failed under an allocator, and did not when they were run again."""
+    table = Table("Failed once", "The second run of the same pass ended well, and counts.",
+                  ["row", "allocator", "pass", "reason"])
+    for one in analysis.raw.get("second_runs", []):
+        table.rows.append([Cell(one["row"]), Cell(one["allocator"]), Cell(str(one["pass_number"])),
+                           Cell(one["reason"], "behind")])
+    return table
+
+
 def all_tables(analysis):
     """Everything that results.md and results.html show, in reading order; empty ones left out."""
-    tables = [overall_table(analysis), not_first_table(analysis), trouble_table(analysis)]
+    tables = [overall_table(analysis), not_first_table(analysis), trouble_table(analysis),
+              second_runs_table(analysis)]
     if OURS in analysis.names:
         tables += [rows_table(analysis, metric) for metric in ("time", "rss")]
     tables += [ratio_table(analysis, metric) for metric in ("time", "rss")]

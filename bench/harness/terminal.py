@@ -7,7 +7,8 @@ from rich.table import Table as RichTable
 
 from .allocators import OURS
 from .asked import asked_table
-from .tables import not_first_table, overall_table, ratio_table, rows_table, trouble_table
+from .tables import (not_first_table, overall_table, ratio_table, rows_table, second_runs_table,
+                     trouble_table)
 
 STYLES = {"best": "bold green", "ahead": "bold green", "behind": "red", "": ""}
 # Columns of the overall table that a terminal has room for.
@@ -100,7 +101,7 @@ def print_report(analysis, curves):
     tables = [rows_table(analysis, "time"), rows_table(analysis, "rss")]
     if OURS not in analysis.names:
         tables = [ratio_table(analysis, "time"), ratio_table(analysis, "rss")]
-    tables += [not_first_table(analysis), trouble_table(analysis)]
+    tables += [not_first_table(analysis), trouble_table(analysis), second_runs_table(analysis)]
     for table in tables:
         if table.rows:
             console.print(rich_table(table), "")

@@ -90,6 +90,15 @@ def test_what_a_failed_program_says_is_no_markup(tmp_path):
     assert len(raw["samples"]) == raw["passes"]
 
 
+def test_who_failed_once_is_told(tmp_path):
+    script = "n=$(cat n || echo 0); echo $((n + 1)) > n; [ $n -ne 1 ] || exit 3"
+    answer, raw = campaign_of(tmp_path, {"loop": ("time", script)}, ["usual"])
+    assert raw["second_runs"] == [{"row": "loop", "allocator": "usual", "pass_number": 1,
+                                   "reason": "exit status 3: no output"}]
+    assert "loop under usual: exit status 3: no output; its second run counts" in answer
+    assert (raw["failures"], len(raw["samples"])) == ([], raw["passes"])
+
+
 def test_where_no_trial_is_possible_any_more_the_whole_passes_are_kept(tmp_path):
     """As on a full disk: here no report of the launcher can be written from pass 2 on."""
     script = "n=$(cat n || echo 0); echo $((n + 1)) > n; [ $n -lt 2 ] || mkdir launch-report"

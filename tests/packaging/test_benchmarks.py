@@ -135,6 +135,13 @@ def test_a_row_that_fails_is_not_reached(asked):
     assert line_of(lines, "real programs, time")[-1] == "reached", "another group"
 
 
+def test_who_failed_once_is_reported(asked, tmp_path):
+    asked(raw_run({}) | {"second_runs": [{"row": "loop", "allocator": "primalloc", "pass_number": 3,
+                                          "reason": "killed by signal 11"}]})
+    assert "| loop | primalloc | 3 | _killed by signal 11_ |" in (
+        tmp_path / "results.md").read_text()
+
+
 def test_what_is_published_names_the_rows_that_a_mean_lacks():
     raw = raw_run({})
     raw["failures"] = [{"row": "loop", "allocator": "fast", "reason": "timeout"}]
