@@ -3,7 +3,7 @@
 import math
 
 from .allocators import AGAIN, OURS
-from .svg import Picture, Scale, colour, has_colour, place_labels, plain, text_width
+from .svg import Picture, Scale, colour, has_colour, name_colour, place_labels, plain, text_width
 
 RATIO_MOST = 4.0
 WIDTH = 860
@@ -61,7 +61,7 @@ def corner_plot(analysis):
     labelled = [one for one in reversed(means) if one[0] != AGAIN]
     points = [(across(time.value), up(rss.value), name) for name, time, rss in labelled]
     for (x, y, anchor), (_, _, name) in zip(place_labels(points, 13), points):
-        picture.text(x, y, name, anchor, colour(name), 14 if name == OURS else 12,
+        picture.text(x, y, name, anchor, name_colour(name), 14 if name == OURS else 12,
                      700 if name == OURS else 500)
     return picture
 
@@ -87,7 +87,7 @@ def bar_plot(analysis, metric, title):
     for number, (name, mean) in enumerate(means):
         y = top + row * number
         ours = name == OURS
-        picture.text(left - 10, y + 17, name, "end", colour(name), 12.5, 700 if ours else 500)
+        picture.text(left - 10, y + 17, name, "end", name_colour(name), 12.5, 700 if ours else 500)
         picture.rect(left, y + 4, across(mean.value) - left, row - 11, colour(name),
                      1 if ours else 0.62, 3, f"{name}: {mean.value:.3f}, {mean.count} rows")
         if not math.isnan(mean.low):

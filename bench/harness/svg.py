@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from .allocators import OURS
+
 LIGHT = {
     "ink": "#1d1f23", "faint": "#5f6570", "line": "#dfe2e7", "paper": "#ffffff",
     "wash": "#f5f6f8", "ours": "#d6215b", "good": "#dff3e5", "bad": "#fde6e6", "corner": "#d6215b",
@@ -42,6 +44,11 @@ def has_colour(name):
 def colour(name):
     known = f"c-{name}"
     return f"var(--{known if has_colour(name) else 'c-other'})"
+
+
+def name_colour(name):
+    """Of a name beside what has its colour: many colours of dots are too pale for letters."""
+    return colour(name) if name == OURS else "var(--ink)"
 
 
 @dataclass

@@ -1,9 +1,11 @@
 """The benchmarks' report: what it says of a run whose answer is known."""
 
+import html.parser
 import json
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 import pytest
 
@@ -120,6 +122,57 @@ def test_pictures_hold_all_that_is_drawn():
         for element in elements:
             for axis, number in re.findall(r'\b[cd]?([xy])[12]?="(-?[\d.]+)"', element):
                 assert 0 <= float(number) <= (width if axis == "x" else height), element
+
+
+class Page(html.parser.HTMLParser):
+    """Sees that what is opened is closed, and what a page asks of others; keeps heads and texts."""
+    void = {"meta", "br"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.asked, self.heads, self.fills = [], [], [], set()
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        self.open += [tag] if tag not in self.void else []
+        self.asked += [value for name, value in attributes if name in ("src", "href")]
+        self.heads += [named] if tag == "th" else []
+        if tag == "text":
+            self.fills.add(re.fullmatch(r"fill:var\(--(.*)\)", named["style"]).group(1))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.handle_endtag(tag)
+
+
+def luminance(colour):
+    """Of #rrggbb, as the guidelines for accessible pages have it."""
+    parts = [int(colour[at:at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+                        for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_the_page_is_whole_and_can_be_read_in_either_theme(asked, tmp_path):
+    asked(raw_run({}))
+    text = (tmp_path / "results.html").read_text()
+    page = Page(text)
+    assert all(link.startswith("#") for link in page.asked), "it needs nothing beside it"
+    assert {head.get("scope") for head in page.heads} == {"col"}
+    for picture in [*re.findall(r"<svg.*?</svg>", text, re.DOTALL),
+                    (tmp_path / "corner.svg").read_text()]:
+        assert xml.etree.ElementTree.fromstring(picture)[0].tag.endswith("title")
+    for theme in re.findall(r":root\{(?:color-scheme:light dark;)?(--.*?)\}", text):
+        colours = dict(one[2:].split(":") for one in theme.rstrip(";").split(";"))
+        paper = luminance(colours["paper"]) + 0.05
+        for fill in page.fills:
+            light, dark = sorted((luminance(colours[fill]) + 0.05, paper), reverse=True)
+            assert light / dark > 4.5, fill
 
 
 def test_a_row_that_fails_is_not_reached(asked):
