@@ -16,11 +16,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+from harness.environment import BENCH
 from harness.experiments import PROGRAMS
 from harness.goals import load_goal_rows
+from harness.rows import WORKLOADS
 
-BENCH = Path(__file__).resolve().parent
-WORKLOADS = BENCH.parent / "build" / "bench"
 ROWS_LEAST = 40
 KEYS = {"name": str, "group": str, "command": list, "threads": int, "seconds": (int, float),
         "quick": bool, "about": str}

@@ -19,14 +19,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from harness.allocators import WELL_KNOWN
 from harness.command import make_folder, tidy_end
 from harness.environment import BUILD, build_workloads, enter_venv, write_json
 
 EXPERIMENTS = ("growth", "threads", "latency", "calls", "pages")
 COUNTED = {"growth", "calls"}
 FILE = "curves.json"
-# Beside all peers, a curve each for these: more lines in one picture can't be told apart.
-WELL_KNOWN = ("glibc", "jemalloc", "mimalloc3", "tcmalloc")
 LIVE = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 GROWTH_OPERATIONS = 256_000
 THREADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)

@@ -134,17 +134,14 @@ def snapshot_rows(ours):
 
 
 def measured_table(ours, peer, options):
-    from harness.tables import Cell, Table
+    from harness.tables import VERDICTS, Cell, Table
     table = Table("Heaps and the snapshot", "", ["what", "to reach", "primalloc", "beside it", ""],
                   left=2)
     for part in (cycle_rows(ours, peer, options), empty_row(ours, peer),
                  destroy_rows(ours, peer, options), snapshot_rows(ours)):
         for what, goal, figure, beside, is_reached in part:
             print(f"{what}: {figure}", file=sys.stderr)
-            verdict = {True: "reached", False: "missed", None: ""}[is_reached]
-            mark = {True: "ahead", False: "behind", None: ""}[is_reached]
-            table.rows.append([Cell(what), Cell(goal), Cell(figure), Cell(beside),
-                               Cell(verdict, mark)])
+            table.rows.append([*map(Cell, (what, goal, figure, beside)), VERDICTS[is_reached]])
     return table
 
 

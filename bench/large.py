@@ -22,15 +22,14 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from harness.allocators import WELL_KNOWN
+from harness.campaign import FAR_BEHIND
 from harness.command import above_zero, tidy_end
 from harness.environment import BenchError, build_workloads, enter_venv, read_json
 
 PASSES = 6
 QUICK_PASSES = 2
-# A peer this far from a row's fastest in two passes is not run on that row again.
-FAR_BEHIND = 1.5
 TIMEOUT_LEAST_S, TIMEOUT_FACTOR = 60.0, 10.0
-WELL_KNOWN = ("glibc", "jemalloc", "mimalloc3", "tcmalloc")
 # What --json prints.
 PARTS = {"machine", "passes", "seed", "allocators", "rows"}
 
@@ -158,8 +157,7 @@ def measure(options):
     facts = machine_facts()
     passes = options.passes or (QUICK_PASSES if options.quick else PASSES)
     return {"machine": facts, "quick": options.quick, "passes": passes, "seed": options.seed,
-            "allocators": [{"name": one.name, "version": one.version, "source": one.source}
-                           for one in allocators],
+            "allocators": [one.facts() for one in allocators],
             "rows": measure_rows(rows, allocators, passes, options.seed)}
 
 
@@ -177,10 +175,9 @@ def read_reports(paths):
 
 
 def print_markdown(raw, table):
-    from harness.markdown import fact_lines, markdown_table
-    peers = [f"- {one['name']} {one['version']} ({one['source']})" for one in raw["allocators"]]
+    from harness.markdown import allocator_lines, fact_lines, markdown_table
     print("\n\n".join(["# Large memory", "\n".join(fact_lines(raw)), "## Allocators",
-                       "\n".join(peers), markdown_table(table)]))
+                       "\n".join(allocator_lines(raw)), markdown_table(table)]))
 
 
 def main():

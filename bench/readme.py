@@ -6,11 +6,10 @@ With --check nothing is written: the exit status is 1 when the list is not what 
 
 import argparse
 import sys
-from pathlib import Path
-
+from harness.environment import BENCH
 from harness.rows import load_rows
 
-README = Path(__file__).resolve().parent / "README.md"
+README = BENCH / "README.md"
 BEGIN = "<!-- rows: written by bench/readme.py from bench/rows.toml -->"
 END = "<!-- end of rows -->"
 

@@ -12,6 +12,8 @@ LIBRARY = BUILD / "lib" / "libprimalloc.so"
 PEERS = BUILD / "peers"
 OURS = "primalloc"
 AGAIN = "primalloc-again"
+# Peers with a curve or a column of their own, where there is no room for all.
+WELL_KNOWN = ("glibc", "jemalloc", "mimalloc3", "tcmalloc")
 # Left out of a default selection to save its time: by name they can always be asked for.
 NOT_IN_FULL = {"hardened"}
 NOT_IN_QUICK = NOT_IN_FULL | {"scudo", "rpmalloc", "mimalloc2"}
@@ -29,6 +31,10 @@ class Allocator:
     @property
     def is_peer(self):
         return self.name not in (OURS, AGAIN)
+
+    def facts(self):
+        """What a result keeps of it."""
+        return {"name": self.name, "version": self.version, "source": self.source}
 
     def assignments(self):
         """NAME=VALUE strings for the environment of a measured program, and only of that."""

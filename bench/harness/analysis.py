@@ -119,14 +119,7 @@ class Analysis:
                   if group in (None, row["group"])
                   and (comparison := self.comparisons[row["name"], metric])
                   and name in comparison.ratios]
-        if not ratios:
-            return None
-        draws = np.exp(np.mean(np.log([ratio.draws for ratio in ratios]), axis=0))
-        low, high = np.percentile(draws, BOUNDS)
-        if all(np.isnan(ratio.low) for ratio in ratios):
-            low = high = np.nan
-        value = np.exp(np.mean(np.log([ratio.value for ratio in ratios])))
-        return Mean(float(value), float(low), float(high), len(ratios))
+        return mean_of(ratios)
 
     def bounds_note(self):
         """A sentence on bounds from few passes, or nothing."""
@@ -148,6 +141,18 @@ class Analysis:
                 if (comparison := self.comparisons[row["name"], metric])
                 and OURS in comparison.ratios and comparison.ratios[OURS].value > 1]
         return sorted(rows, key=lambda entry: -entry[1].ratios[OURS].value)
+
+
+def mean_of(ratios):
+    """Their geometric mean, or None where there are none."""
+    if not ratios:
+        return None
+    draws = np.exp(np.mean(np.log([ratio.draws for ratio in ratios]), axis=0))
+    low, high = np.percentile(draws, BOUNDS)
+    if all(np.isnan(ratio.low) for ratio in ratios):
+        low = high = np.nan
+    value = np.exp(np.mean(np.log([ratio.value for ratio in ratios])))
+    return Mean(float(value), float(low), float(high), len(ratios))
 
 
 def median(values):

@@ -7,20 +7,18 @@ from itself says nothing. Counts are exact; their control is the count again.
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from .allocators import AGAIN, OURS
-from .analysis import Mean, median, ratio_of
-from .curves import Curves
+from .analysis import mean_of, median, ratio_of
+from .curves import MISSES_ASKED, THREAD_KIB_ASKED, Curves
 from .experiments import ARRAY, SCENES
-from .tables import Cell, Table
+from .tables import VERDICTS, Cell, Table
 
 TIME_MEAN, RSS_MEAN = 0.93, 1.05
 TIME_ROW = 1.05
 RSS_ROW, RSS_ROW_KIB = 1.30, 1024
 APPS_TIME, APPS_RSS = 0.98, 1.02
 AS_LARGE, FAULTS_MEAN = 1.3, 1.0
-MISSES, FLAT, THREAD_KIB, LONGEST = 1.2, 1.3, 16, 20_000
+FLAT, LONGEST = 1.3, 20_000
 PAGES_PART = 0.01
 LIVE_MOST, THREADS_MOST = 10_000_000, 512
 EXACT = "exact"
@@ -37,15 +35,18 @@ class Line:
 
 
 def bounded(mean):
+    if mean is None:
+        return "-"
     if math.isnan(mean.low):
         return f"{mean.value:.3f}"
     return f"{mean.value:.3f} ({mean.low:.2f}-{mean.high:.2f})"
 
 
-def mean_line(analysis, what, metric, most, group=None):
-    ours, again = (analysis.mean(name, metric, group) for name in (OURS, AGAIN))
-    return Line(what, f"≤ {most:.2f}", bounded(ours) if ours else "-",
-                bounded(again) if again else "-", ours.value <= most if ours else None)
+def mean_line(what, most, mean_under):
+    """A line on a geometric mean, which mean_under(allocator) gives."""
+    ours, again = mean_under(OURS), mean_under(AGAIN)
+    return Line(what, f"≤ {most:.2f}", bounded(ours), bounded(again),
+                ours.value <= most if ours else None)
 
 
 def time_above(one, name):
@@ -113,20 +114,7 @@ def comparable_faults(analysis, name):
         if faults and ours:
             best = min(faults, key=faults.get)
             ratios.append(ratio_of(ours, analysis.half(row, best, "faults", 0)))
-    if not ratios:
-        return None
-    draws = np.exp(np.mean(np.log([ratio.draws for ratio in ratios]), axis=0))
-    low, high = ((math.nan, math.nan) if all(math.isnan(ratio.low) for ratio in ratios)
-                 else np.percentile(draws, (2.5, 97.5)))
-    value = np.exp(np.mean(np.log([ratio.value for ratio in ratios])))
-    return Mean(float(value), float(low), float(high), len(ratios))
-
-
-def faults_line(analysis):
-    ours, again = comparable_faults(analysis, OURS), comparable_faults(analysis, AGAIN)
-    return Line("minor faults, geometric mean of the ratio to the best peer that is not more than "
-                "1.3 times as large", f"≤ {FAULTS_MEAN:.2f}", bounded(ours) if ours else "-",
-                bounded(again) if again else "-", ours.value <= FAULTS_MEAN if ours else None)
+    return mean_of(ratios)
 
 
 def with_failures(analysis, line, group=None):
@@ -140,34 +128,39 @@ def with_failures(analysis, line, group=None):
 
 
 def row_lines(analysis):
-    apps = [mean_line(analysis, "real programs, time", "time", APPS_TIME, "apps"),
-            mean_line(analysis, "real programs, peak RSS", "rss", APPS_RSS, "apps")]
+    def mean(metric, group=None):
+        return lambda name: analysis.mean(name, metric, group)
+    apps = [mean_line("real programs, time", APPS_TIME, mean("time", "apps")),
+            mean_line("real programs, peak RSS", APPS_RSS, mean("rss", "apps"))]
     lines = [
-        mean_line(analysis, "time, geometric mean of the ratio to each row's best peer", "time",
-                  TIME_MEAN),
+        mean_line("time, geometric mean of the ratio to each row's best peer", TIME_MEAN,
+                  mean("time")),
         rows_line(analysis, "rows whose time has its lower 95 % bound above 1.05 of the best peer",
                   "time", time_above),
-        mean_line(analysis, "peak RSS, geometric mean of the ratio to each row's thriftiest peer",
-                  "rss", RSS_MEAN),
+        mean_line("peak RSS, geometric mean of the ratio to each row's thriftiest peer", RSS_MEAN,
+                  mean("rss")),
         rows_line(analysis, "rows whose RSS is above 1.30 of the thriftiest peer and above it by "
                   "over 1 MiB", "rss", rss_above),
     ]
+    faults = mean_line("minor faults, geometric mean of the ratio to the best peer that is not "
+                       "more than 1.3 times as large", FAULTS_MEAN,
+                       lambda name: comparable_faults(analysis, name))
     return [*(with_failures(analysis, line) for line in lines),
             *(with_failures(analysis, line, "apps") for line in apps),
-            with_failures(analysis, faults_line(analysis))]
+            with_failures(analysis, faults)]
 
 
 def growth_line(curves):
     line = Line("growth: first-level data misses in the life of an object, 1,000 to 10,000,000 "
-                "live, against the same accesses without an allocator", f"≤ {MISSES:.2f}", "-",
-                "-", None)
+                "live, against the same accesses without an allocator", f"≤ {MISSES_ASKED:.2f}",
+                "-", "-", None)
     lives = curves.life_ratios(OURS)
     if lives:
         worst = max(lives, key=lives.get)
         line.measured = ", ".join(f"{ratio:.2f}" for _, ratio in sorted(lives.items()))
         line.measured += f"; the worst with {worst:,}"
         line.control = EXACT
-        judge(line, lives[worst] <= MISSES,
+        judge(line, lives[worst] <= MISSES_ASKED,
               [f"{live:,}" for live in sorted({LIVE_MOST, *curves.lives(ARRAY)} - lives.keys())])
     return line
 
@@ -176,7 +169,7 @@ def thread_lines(curves):
     flat = Line(f"1 to 512 threads{curves.on_cores('threads')}: processor time of an operation, "
                 f"the most against the least", f"≤ {FLAT:.2f}", "-", "-", None)
     kib = Line("the same: RSS of a thread beyond what its live objects need",
-               f"≤ {THREAD_KIB} KiB", "-", "-", None)
+               f"≤ {THREAD_KIB_ASKED} KiB", "-", "-", None)
     ours, again, bare = (curves.flatness(name) for name in (OURS, AGAIN, ARRAY))
     own, bare_times = (curves.by_threads(name, "cpu_ns") for name in (OURS, ARRAY))
     lacking = [f"{count} threads" for count in sorted({THREADS_MOST, *bare_times} - own.keys())]
@@ -189,7 +182,7 @@ def thread_lines(curves):
         last, most = max(extra), max(extra, key=extra.get)
         kib.measured = f"{extra[last]:.1f} KiB with {last}, the most {extra[most]:.1f} with {most}"
         kib.control = f"{extra_again[last]:.1f} KiB with {last}" if last in extra_again else "-"
-        judge(kib, extra[most] <= THREAD_KIB, lacking)
+        judge(kib, extra[most] <= THREAD_KIB_ASKED, lacking)
     return [flat, kib]
 
 
@@ -241,9 +234,6 @@ def asked_lines(analysis, raw_curves):
     return [*row_lines(analysis), growth_line(curves), *thread_lines(curves),
             latency_line(curves, "malloc"), latency_line(curves, "free"), longest_line(curves),
             pages_line(curves, analysis.rows)]
-
-
-VERDICTS = {True: Cell("reached", "ahead"), False: Cell("missed", "behind"), None: Cell("-")}
 
 
 def asked_table(analysis, raw_curves):

@@ -187,8 +187,7 @@ class Campaign:
             "machine": facts,
             "seed": self.seed,
             "passes": self.passes,
-            "allocators": [{"name": one.name, "version": one.version, "source": one.source}
-                           for one in self.allocators],
+            "allocators": [one.facts() for one in self.allocators],
             "rows": [{"name": row.name, "group": row.group, "about": row.about,
                       "score": row.score, "threads": row.threads} for row in self.rows],
             "skipped": self.skipped,

@@ -2,9 +2,7 @@
 
 from .allocators import OURS
 from .goals import WORKS
-from .tables import Cell, Table
-
-VERDICTS = {True: Cell("reached", "ahead"), False: Cell("missed", "behind"), None: Cell("-")}
+from .tables import VERDICTS, Cell, Table
 
 
 def short_number(value):

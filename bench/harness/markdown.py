@@ -13,6 +13,10 @@ def fact_lines(raw):
         f"- passes: {raw['passes']}, interleaved; seed {raw['seed']}"]
 
 
+def allocator_lines(raw):
+    return [f"- {one['name']} {one['version']} ({one['source']})" for one in raw["allocators"]]
+
+
 def markdown_table(table):
     def line(texts):
         return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
@@ -24,11 +28,10 @@ def markdown_table(table):
 
 def markdown_report(analysis, curves):
     raw = analysis.raw
-    peers = [f"- {one['name']} {one['version']} ({one['source']})" for one in raw["allocators"]]
     tables = [asked_table(analysis, curves), *all_tables(analysis), *curve_tables(curves)]
     facts = fact_lines(raw)
     if curves:
         facts.append(f"- curves, each in a run of its own: {curve_facts(curves)}")
     parts = ["# Benchmark results", "\n".join(facts), "## Allocators",
-             "\n".join(peers), *(markdown_table(table) for table in tables)]
+             "\n".join(allocator_lines(raw)), *(markdown_table(table) for table in tables)]
     return "\n\n".join(parts) + "\n"

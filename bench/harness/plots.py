@@ -187,12 +187,11 @@ def line_plot(title, labels, across_label, lines, up_label, is_log=False, width=
         picture.line(across.start, up(bound[0]), across.end, up(bound[0]), "var(--ink)", 1.2, "5 4")
         picture.text(across.end, up(bound[0]) - 5, bound[1], "end", "var(--ink)", 10.5)
     for name, line in sorted(lines.items(), key=lambda one: one[0] == OURS):
-        points = [(across(number), up(value)) for number, value in enumerate(line)
+        points = [(across(number), up(value), value) for number, value in enumerate(line)
                   if value is not None and (value > 0 or not is_log)]
-        picture.path(points, colour(name), 2.8 if name == OURS else 1.5,
+        picture.path([(x, y) for x, y, _ in points], colour(name), 2.8 if name == OURS else 1.5,
                      "" if has_colour(name) else "5 4")
-        for (x, y), value in zip(points, [v for v in line if v is not None
-                                          and (v > 0 or not is_log)]):
+        for x, y, value in points:
             picture.dot(x, y, 4 if name == OURS else 2.8, colour(name),
                         hint=f"{name}: {value:.4g}")
     return picture

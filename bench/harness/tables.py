@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from .allocators import AGAIN, OURS
 from .analysis import BEHIND
 
-METRIC_TITLES = {"time": "time", "rss": "peak RSS", "cpu": "CPU", "faults": "minor faults"}
+METRIC_TITLES = {"time": "time", "rss": "peak RSS"}
 # Metric -> (title, unit, factor from what is kept, digits).
 ABSOLUTE = {
     "time": ("Time", "s; for rates the seconds of 10^6 units", 1.0, 3),
@@ -22,6 +22,10 @@ class Cell:
     text: str
     mark: str = ""
     sort: float | None = None
+
+
+# Whether a goal was reached, None where that is not decided.
+VERDICTS = {True: Cell("reached", "ahead"), False: Cell("missed", "behind"), None: Cell("-")}
 
 
 @dataclass
