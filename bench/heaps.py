@@ -11,11 +11,9 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 from harness.command import above_zero, tidy_end
-from harness.counting import check_valgrind, environment_of
+from harness.counting import check_valgrind, environment_of, section_dumps
 from harness.environment import BenchError, enter_venv, helper
 from instructions import cost_outside_program
 
@@ -31,32 +29,21 @@ def program():
     return str(helper("heap_costs", "-fno-builtin", "-pthread", "-ldl"))
 
 
-def run(command, allocator, work):
-    answer = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, check=False,
+def figures(allocator, work, count):
+    """{name: value} of what the program prints."""
+    answer = subprocess.run([program(), work, str(count)], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                             env=environment_of(allocator))
     if answer.returncode != 0:
         last = "\n".join(answer.stderr.strip().splitlines()[-3:])
         raise BenchError(f"heap_costs {work} fails under {allocator.name}: {last}")
-    return answer.stdout
-
-
-def figures(allocator, work, count):
-    """{name: value} of what the program prints."""
-    lines = run([program(), work, str(count)], allocator, work).splitlines()
-    return {name: float(value) for name, value in map(str.split, lines)}
+    return {name: float(value) for name, value in map(str.split, answer.stdout.splitlines())}
 
 
 def instructions(allocator, work, count):
     """Executed outside the program itself between its two section boundaries."""
-    with tempfile.TemporaryDirectory(prefix="primalloc-heaps-") as scratch:
-        dump = Path(scratch) / "dump"
-        run(["valgrind", "-q", "--tool=callgrind", "--dump-before=section_boundary",
-             f"--callgrind-out-file={dump}", program(), work, str(count)], allocator, work)
-        section = Path(f"{dump}.2")  # the first one ends where the section begins
-        if not section.exists():
-            raise BenchError(f"callgrind counted nothing of {work} under {allocator.name}")
-        return cost_outside_program(section, program())
+    with section_dumps([program(), work, str(count)], allocator) as (_, dumps):
+        return cost_outside_program(dumps[0], program())
 
 
 def passes(trials, count, seed):

@@ -13,13 +13,10 @@ counted with its per-thread caches, which are slower than the per-CPU ones it ha
 import argparse
 import json
 import re
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 from harness.command import above_zero, numbers, tidy_end
-from harness.counting import check_valgrind, environment_of
+from harness.counting import check_valgrind, section_dumps
 from harness.environment import BenchError, enter_venv, helper
 
 SIZES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 30000, 200000)
@@ -57,26 +54,15 @@ def cost_outside_program(path, program):
 def sections_counted(allocator, repeats, arguments):
     """(names that the helper prints, instructions of a round of each loop that it runs)."""
     program = str(helper("hot_pairs", "-fno-builtin", "-ldl"))
-    environment = environment_of(allocator)
-    with tempfile.TemporaryDirectory(prefix="primalloc-instructions-") as scratch:
-        dump = Path(scratch) / "dump"
-        answer = subprocess.run(
-            ["valgrind", "-q", "--tool=callgrind", "--dump-before=section_boundary",
-             f"--callgrind-out-file={dump}", program, str(repeats), *map(str, arguments)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, env=environment, check=False)
-        # Dump 1 ends before the first section; each loop's dumps are warm, N and 2N.
-        sections = len(list(Path(scratch).glob("dump.*"))) - 1
-        if answer.returncode != 0 or sections < SECTIONS_PER_SIZE or sections % SECTIONS_PER_SIZE:
-            reason = "\n".join(answer.stderr.strip().splitlines()[-3:]) or "no counts"
-            raise BenchError(f"{allocator.name} does not run under callgrind: {reason}")
-
-        def section(number):
-            return cost_outside_program(Path(f"{dump}.{number}"), program)
-
-        rounds = [round((section(first + 2) - section(first + 1)) / repeats, 2)
-                  for first in range(2, 2 + sections, SECTIONS_PER_SIZE)]
-        return answer.stdout.split(), rounds
+    words = [program, str(repeats), *map(str, arguments)]
+    with section_dumps(words, allocator) as (output, dumps):
+        counts = [cost_outside_program(dump, program) for dump in dumps]
+    if len(counts) % SECTIONS_PER_SIZE:
+        raise BenchError(f"{len(counts)} sections of hot_pairs were counted under {allocator.name}")
+    # Each loop's dumps are warm, N and 2N.
+    rounds = [round((twice - once) / repeats, 2)
+              for once, twice in zip(counts[1::SECTIONS_PER_SIZE], counts[2::SECTIONS_PER_SIZE])]
+    return output.split(), rounds
 
 
 def count(allocator, sizes, repeats):

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 from .environment import BenchError
@@ -30,27 +31,34 @@ def check_valgrind():
         raise BenchError("valgrind is not installed; counts of misses and instructions need it")
 
 
-def sections(words, allocator):
-    """[{event: count}] of the program's sections, which begin at calls of section_boundary()."""
+@contextmanager
+def section_dumps(words, allocator, *options):
+    """(what a program prints, [callgrind's dump of each of its sections]); sections begin at calls
+    of section_boundary()."""
     with tempfile.TemporaryDirectory(prefix="primalloc-counting-") as scratch:
         dump = Path(scratch) / "dump"
         answer = subprocess.run(
-            ["valgrind", "-q", "--tool=callgrind", THREADS_MOST, *CACHE,
-             "--dump-before=section_boundary", f"--callgrind-out-file={dump}", *words],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            ["valgrind", "-q", "--tool=callgrind", *options, "--dump-before=section_boundary",
+             f"--callgrind-out-file={dump}", *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=environment_of(allocator), text=True, check=False)
-        if answer.returncode != 0:
-            last = "\n".join(answer.stderr.strip().splitlines()[-3:])
-            raise BenchError(f"{words[0]} does not run under callgrind with {allocator.name}: "
-                             f"{last}")
-        found = []
+        dumps = []
         # Dump 1 is what came before the first section; the last section is in the last dump.
-        while (part := Path(f"{dump}.{len(found) + 2}")).exists():
-            text = part.read_text()
-            events = EVENTS.search(text).group(1).split()
-            counts = map(int, TOTALS.search(text).group(1).split())
-            found.append(dict(zip(events, counts)))
-        return found
+        while (part := Path(f"{dump}.{len(dumps) + 2}")).exists():
+            dumps.append(part)
+        if answer.returncode != 0 or not dumps:
+            last = "\n".join(answer.stderr.strip().splitlines()[-3:]) or "no counts"
+            raise BenchError(f"{Path(words[0]).name} does not run under callgrind with "
+                             f"{allocator.name}: {last}")
+        yield answer.stdout, dumps
+
+
+def sections(words, allocator):
+    """[{event: count}] of the program's sections."""
+    with section_dumps(words, allocator, THREADS_MOST, *CACHE) as (_, dumps):
+        texts = [dump.read_text() for dump in dumps]
+    return [dict(zip(EVENTS.search(text).group(1).split(),
+                     map(int, TOTALS.search(text).group(1).split()))) for text in texts]
 
 
 def first_level_misses(section):
