@@ -117,7 +117,8 @@ class Measurement:
 
 
 def measure_rows(rows, allocators, passes, seed):
-    """Each row with its figures and judgements; an interrupt keeps the rows that are whole."""
+    """Each row with its figures and judgements; an interrupt, or a row that makes no sense, keeps
+    the rows that are whole."""
     from harness.allocators import OURS
     from harness.goals import judge
     from rich.console import Console
@@ -134,10 +135,12 @@ def measure_rows(rows, allocators, passes, seed):
                                 "command": list(row.command), "failures": one.failures,
                                 "passes": one.passes,
                                 "goals": [asdict(judgement) for judgement in judgements]})
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, BenchError, OSError) as reason:
         if not results:
             raise
-        print(f"interrupted; {len(results)} of {len(rows)} rows are reported", file=sys.stderr)
+        why = f": {reason}" if str(reason) else ""
+        print(f"interrupted{why}; {len(results)} of {len(rows)} rows are reported",
+              file=sys.stderr)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return results

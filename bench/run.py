@@ -12,11 +12,11 @@ Examples:
 """
 
 import argparse
-import shutil
 import tempfile
 import time
 from pathlib import Path
 
+from harness.allocators import AGAIN, LIBRARY, OURS
 from harness.command import above_zero, make_folder, tidy_end
 from harness.environment import BUILD, BenchError, build_workloads, enter_venv, write_json
 
@@ -78,10 +78,18 @@ def chosen(options, quick):
     return rows, chosen_allocators(options.allocators, quick)
 
 
+def lacking(allocators):
+    """What a default selection should have and has not."""
+    names = {one.name for one in allocators}
+    if OURS not in names:
+        yield f"{LIBRARY} is not built: measuring the peers alone"
+    if names <= {OURS, AGAIN, "glibc"}:
+        yield "glibc is the only peer; bench/peers/build builds more"
+
+
 def measure(options):
     """Run the campaign that the options ask for; what raw.json keeps."""
     from harness import begun
-    from harness.allocators import LIBRARY, OURS
     from harness.campaign import Campaign
     from harness.machine import machine_facts
     from harness.terminal import Reporter
@@ -95,21 +103,17 @@ def measure(options):
     seed = raw["seed"] if raw else options.seed
     seed = int(time.time()) if seed is None else seed
     minutes = options.minutes or (QUICK_MINUTES if quick else FULL_MINUTES)
-    scratch = Path(tempfile.mkdtemp(prefix="primalloc-bench-"))
-    try:
-        with Reporter(len(rows) * len(allocators)) as reporter:
-            print_line = reporter.console.print
-            if not options.allocators and OURS not in {one.name for one in allocators}:
-                print_line(f"[yellow]{LIBRARY} is not built: measuring the peers alone[/]")
-            print_line(f"{len(rows)} rows under {', '.join(one.name for one in allocators)}; "
-                       f"seed {seed}", highlight=False)
-            campaign = Campaign(rows, allocators, seed, scratch, reporter)
-            if raw:
-                begun.restore(campaign, raw)
-            campaign.run(minutes, options.passes)
-        return campaign.raw(facts)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with (tempfile.TemporaryDirectory(prefix="primalloc-bench-") as scratch,
+          Reporter(len(rows) * len(allocators)) as reporter):
+        for warning in [] if options.allocators or raw else lacking(allocators):
+            reporter.console.print(f"[yellow]{warning}[/]")
+        reporter.console.print(f"{len(rows)} rows under {', '.join(one.name for one in allocators)}"
+                               f"; seed {seed}", highlight=False)
+        campaign = Campaign(rows, allocators, seed, Path(scratch), reporter)
+        if raw:
+            begun.restore(campaign, raw)
+        campaign.run(minutes, options.passes)
+    return campaign.raw(facts)
 
 
 def report(raw, out):

@@ -114,6 +114,35 @@ def test_a_run_in_which_all_fails_says_so(tmp_path):
     assert raw["failures"][0]["reason"] == "exit status 1: no output"
 
 
+def test_a_row_of_large_memory_without_its_figure_does_not_lose_the_others():
+    program = ("import sys; sys.path.insert(0, sys.argv[1]); import large\n"
+               "from harness.goals import load_goal_rows\n"
+               "rows = load_goal_rows(True)[:2]\n"
+               "def run(measurement, *_):\n"
+               "    if measurement.row is rows[1]: raise large.BenchError('no figure')\n"
+               "large.Measurement.run = run\n"
+               "print([one['name'] for one in large.measure_rows(rows, [], 1, 1)], rows[0].name)")
+    answer = subprocess.run([sys.executable, "-c", program, BENCH], text=True, check=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    kept, first = answer.stdout.split()
+    assert kept == f"['{first}']"
+    assert "interrupted: no figure; 1 of 2 rows are reported" in answer.stderr
+
+
+def test_what_a_run_should_have_and_has_not_is_told():
+    program = ("import sys; sys.path.insert(0, sys.argv[1]); import run\n"
+               "from harness.allocators import Allocator\n"
+               "for names in sys.argv[2:]:\n"
+               "    print(*run.lacking([Allocator(one, None, '', '') for one in names.split()]))")
+    told = subprocess.run(
+        [sys.executable, "-c", program, BENCH, "glibc primalloc", "glibc jemalloc",
+         "primalloc glibc jemalloc"],
+        text=True, check=True, stdout=subprocess.PIPE, timeout=60).stdout.splitlines()
+    assert told[0] == "glibc is the only peer; bench/peers/build builds more"
+    assert told[1].endswith("libprimalloc.so is not built: measuring the peers alone")
+    assert told[2] == ""
+
+
 def test_an_interrupted_run_leaves_no_program_behind(tmp_path):
     program = ("import signal, sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
                "from harness.trial import run_trial\n"
