@@ -3,9 +3,9 @@
 In every pass each row is run once under every allocator, in an order shuffled anew for each row
 and pass from a printed seed, so that drift of the machine falls on all alike. After two passes the
 budget gives the number of further ones, an even number, since the analysis chooses the best peers
-on the odd passes and compares on the even ones. A peer that was far from a row's fastest in both of
-these passes, or hopelessly far in the first, is not run on that row again: repeating a lost race
-would cost the others passes.
+on the odd passes and compares on the even ones. A peer whose better time of these passes is far
+from the best peer's, or was hopelessly far in the first, is not run on that row again: repeating a
+lost race would cost the others passes.
 """
 
 import random
