@@ -14,13 +14,11 @@ Examples:
 """
 
 import argparse
-import shutil
-import tempfile
 import time
 from pathlib import Path
 
 from harness.allocators import WELL_KNOWN
-from harness.command import make_folder, tidy_end
+from harness.command import make_folder, scratch_folder, tidy_end
 from harness.environment import BUILD, build_workloads, enter_venv, write_json
 
 EXPERIMENTS = ("growth", "threads", "latency", "calls", "pages")
@@ -105,11 +103,8 @@ def measure(options, curves):
     for name in options.only:
         started = time.monotonic()
         facts = machine_facts()
-        scratch = Path(tempfile.mkdtemp(prefix="primalloc-curves-"))
-        try:
-            found = measure_one(name, every, options, scratch)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        with scratch_folder("curves") as scratch:
+            found = measure_one(name, every, options, Path(scratch))
         curves[name] = {"machine": facts, "quick": options.quick, "found": found}
         print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
         yield

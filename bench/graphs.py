@@ -14,11 +14,10 @@ import random
 import re
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from harness.command import above_zero, make_folder, numbers, tidy_end
+from harness.command import above_zero, make_folder, numbers, scratch_folder, tidy_end
 from harness.environment import BUILD, BenchError, build_workloads, enter_venv
 
 SIZES = tuple(2 ** power for power in range(6, 18))
@@ -154,7 +153,7 @@ def arguments():
 def main():
     options = arguments()
     enter_venv()
-    with tidy_end(), tempfile.TemporaryDirectory(prefix="primalloc-graphs-") as scratch:
+    with tidy_end(), scratch_folder("graphs") as scratch:
         draw(options, Path(scratch))
 
 

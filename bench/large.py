@@ -16,15 +16,13 @@ Examples:
 import argparse
 import json
 import random
-import shutil
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
 from harness.allocators import WELL_KNOWN
 from harness.campaign import FAR_BEHIND
-from harness.command import above_zero, tidy_end
+from harness.command import above_zero, scratch_folder, tidy_end
 from harness.environment import BenchError, build_workloads, enter_venv, read_json
 
 PASSES = 6
@@ -123,12 +121,11 @@ def measure_rows(rows, allocators, passes, seed):
     from harness.goals import judge
     from rich.console import Console
 
-    scratch = Path(tempfile.mkdtemp(prefix="primalloc-large-"))
     results = []
     try:
-        with Console(stderr=True).status("") as status:
+        with scratch_folder("large") as scratch, Console(stderr=True).status("") as status:
             for row in rows:
-                one = Measurement(row, allocators, scratch)
+                one = Measurement(row, allocators, Path(scratch))
                 one.run(passes if row.is_compared else 1, seed, status.update)
                 judgements = [judge(goal, one.passes, one.failures, OURS) for goal in row.goals]
                 results.append({"name": row.name, "about": row.about,
@@ -141,8 +138,6 @@ def measure_rows(rows, allocators, passes, seed):
         why = f": {reason}" if str(reason) else ""
         print(f"interrupted{why}; {len(results)} of {len(rows)} rows are reported",
               file=sys.stderr)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return results
 
 

@@ -12,12 +12,11 @@ Examples:
 """
 
 import argparse
-import tempfile
 import time
 from pathlib import Path
 
 from harness.allocators import AGAIN, LIBRARY, OURS
-from harness.command import above_zero, make_folder, tidy_end
+from harness.command import above_zero, make_folder, scratch_folder, tidy_end
 from harness.environment import BUILD, BenchError, build_workloads, enter_venv, write_json
 
 QUICK_MINUTES = 4.4
@@ -103,7 +102,7 @@ def measure(options):
     seed = raw["seed"] if raw else options.seed
     seed = int(time.time()) if seed is None else seed
     minutes = options.minutes or (QUICK_MINUTES if quick else FULL_MINUTES)
-    with (tempfile.TemporaryDirectory(prefix="primalloc-bench-") as scratch,
+    with (scratch_folder("bench") as scratch,
           Reporter(len(rows) * len(allocators)) as reporter):
         for warning in [] if options.allocators or raw else lacking(allocators):
             reporter.console.print(f"[yellow]{warning}[/]")

@@ -46,6 +46,11 @@ def tidy_end(interrupted="interrupted"):
         sys.exit(interrupted)
 
 
+def scratch_folder(name):
+    """A folder that is gone at the end, whatever a program that was killed has left in it."""
+    return tempfile.TemporaryDirectory(prefix=f"primalloc-{name}-", ignore_cleanup_errors=True)
+
+
 def make_folder(path):
     """Make the folder of the results, and see that it can be written to before an hour is spent."""
     try:
