@@ -10,14 +10,14 @@ primalloc is not first.
 
 import argparse
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 from harness.command import tidy_end
-from harness.environment import BENCH, BUILD, ROOT, enter_venv
+from harness.environment import BENCH, BUILD, ROOT, BenchError, enter_venv
+from run import write_report
 
 README = ROOT / "README.md"
+RESULTS = BENCH / "results"
 BEGIN = "<!-- results: written by bench/publish.py -->"
 END = "<!-- end of results -->"
 KEPT = ("raw.json", "curves.json")
@@ -71,6 +71,27 @@ def results_section(analysis, folder):
         f"measured."])
 
 
+def publish(source, folder):
+    """Copy what was measured, draw its report, and show it in README.md."""
+    from harness.allocators import OURS
+    from harness.begun import read
+    raw = read(source)
+    if OURS not in [one["name"] for one in raw["allocators"]]:
+        raise BenchError(f"primalloc is not among the allocators of {source}")
+    before, mark, rest = README.read_text().partition(BEGIN)
+    if not mark or END not in rest:
+        raise BenchError(f"{README} has no section between '{BEGIN}' and '{END}'")
+    folder.mkdir(parents=True, exist_ok=True)
+    if source.resolve() != folder.resolve():
+        for name in KEPT:
+            (folder / name).unlink(missing_ok=True)
+            if (source / name).exists():
+                shutil.copyfile(source / name, folder / name)
+    analysis, _ = write_report(raw, folder)
+    section = results_section(analysis, folder)
+    README.write_text(f"{before}{BEGIN}\n{section}\n{END}{rest.partition(END)[2]}")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -79,30 +100,9 @@ def main():
                         metavar="DIR", help="where bench/run.py left its results")
     options = parser.parse_args()
     enter_venv()
-    from harness.allocators import OURS
-    from harness.analysis import Analysis
-    from harness.begun import read
-
     with tidy_end():
-        raw = read(options.source)
-    if OURS not in [one["name"] for one in raw["allocators"]]:
-        sys.exit(f"error: primalloc is not among the allocators of {options.source}")
-    before, mark, rest = README.read_text().partition(BEGIN)
-    if not mark or END not in rest:
-        sys.exit(f"error: {README} has no section between '{BEGIN}' and '{END}'")
-    folder = BENCH / "results" / options.name
-    folder.mkdir(parents=True, exist_ok=True)
-    if options.source.resolve() != folder.resolve():
-        for name in KEPT:
-            (folder / name).unlink(missing_ok=True)
-            if (options.source / name).exists():
-                shutil.copyfile(options.source / name, folder / name)
-    drawn = subprocess.run([BENCH / "run.py", "--report", folder], stdout=subprocess.DEVNULL,
-                           check=False)
-    if drawn.returncode != 0:
-        sys.exit(f"{folder} has what was measured; {README} is as it was")
-    section = results_section(Analysis(raw), folder)
-    README.write_text(f"{before}{BEGIN}\n{section}\n{END}{rest.partition(END)[2]}")
+        folder = RESULTS / options.name
+        publish(options.source, folder)
     print(f"{folder}\n{README}")
 
 

@@ -115,15 +115,14 @@ def measure(options):
     return campaign.raw(facts)
 
 
-def report(raw, out):
-    """Write results.md, results.html and the picture; print the tables. What bench/curves.py left
-    in the folder becomes part of it."""
+def write_report(raw, out):
+    """Write results.md, results.html and the picture; (the analysis, the curves). What
+    bench/curves.py left in the folder becomes part of it."""
     from harness.analysis import Analysis
     from harness.curves import read_curves
     from harness.html import html_report
     from harness.markdown import markdown_report
     from harness.plots import corner_plot
-    from harness.terminal import print_report
 
     make_folder(out)
     analysis = Analysis(raw)
@@ -134,8 +133,7 @@ def report(raw, out):
     (out / "results.md").write_text(markdown_report(analysis, curves))
     (out / "results.html").write_text(html_report(analysis, curves))
     (out / "corner.svg").write_text(corner_plot(analysis).svg(stands_alone=True))
-    print_report(analysis, curves)
-    print(f"\n{out / 'results.html'}\n{out / 'results.md'}\n{out / 'raw.json'}")
+    return analysis, curves
 
 
 def main():
@@ -148,7 +146,11 @@ def main():
         else:
             raw = measure(options)
             write_json(options.out / "raw.json", raw)
-        report(raw, options.out)
+        analysis, curves = write_report(raw, options.out)
+        from harness.terminal import print_report
+        print_report(analysis, curves)
+        names = ("results.html", "results.md", "raw.json")
+        print("\n" + "\n".join(str(options.out / name) for name in names))
 
 
 if __name__ == "__main__":

@@ -207,6 +207,35 @@ def test_what_is_published_names_the_rows_that_a_mean_lacks():
     assert "Without rows on which the program failed: fast on `loop`." in text
 
 
+def test_what_is_published_is_one_run(tmp_path):
+    """Neither curves of another run nor a run without peers, which leaves the README as it was."""
+    readme = ("# Title\n<!-- results: written by bench/publish.py -->\nold\n"
+              "<!-- end of results -->\nAfter.\n")
+    (tmp_path / "README.md").write_text(readme)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "curves.json").write_text("{}")
+    program = ("import pathlib, sys; sys.path.insert(0, sys.argv[1]); import publish\n"
+               "publish.ROOT = pathlib.Path(sys.argv[2])\n"
+               "publish.README = publish.ROOT / 'README.md'\n"
+               "with publish.tidy_end(): publish.publish(publish.ROOT / sys.argv[3],"
+               " publish.ROOT / 'results')")
+
+    def publish(name, raw):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "raw.json").write_text(json.dumps(raw))
+        return subprocess.run([sys.executable, "-c", program, BENCH, tmp_path, name], text=True,
+                              check=False, stderr=subprocess.PIPE, timeout=300)
+
+    alone = [one for one in raw_run({})["samples"] if one["allocator"] == "primalloc"]
+    refused = publish("alone", raw_run({}) | {"samples": alone})
+    assert refused.stderr.startswith("error: no peer has run a row"), refused.stderr
+    assert (tmp_path / "README.md").read_text() == readme
+    assert publish("whole", raw_run({})).returncode == 0
+    assert not (tmp_path / "results" / "curves.json").exists()
+    assert "| **primalloc** | 0.90 | 1.00 |" in (tmp_path / "README.md").read_text()
+    assert (tmp_path / "README.md").read_text().endswith("<!-- end of results -->\nAfter.\n")
+
+
 def test_curves_are_judged(asked, tmp_path):
     def growth(name, misses):
         return [{"allocator": name, "live": live, "build": misses, "replace": misses,
