@@ -49,9 +49,10 @@ class Comparison:
     medians: dict
     ratios: dict
 
-    def winner(self):
-        """Who has the least median among all that are not primalloc's second entry."""
-        return min((name for name in self.medians if name != AGAIN), key=self.medians.get)
+    def is_won_by(self, name):
+        """Whether nobody but primalloc's second entry has a lesser median; several may have it."""
+        least = min(value for other, value in self.medians.items() if other != AGAIN)
+        return self.medians.get(name) == least
 
 
 @dataclass
@@ -133,7 +134,7 @@ class Analysis:
 
     def wins(self, name, metric):
         return sum(1 for row in self.rows
-                   if (one := self.comparisons[row["name"], metric]) and one.winner() == name)
+                   if (one := self.comparisons[row["name"], metric]) and one.is_won_by(name))
 
     def not_first(self, metric):
         """[(row, comparison)] where primalloc is slower (or larger) than the best peer."""

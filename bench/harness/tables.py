@@ -53,10 +53,11 @@ def mean_cell(mean):
 
 
 def mark_least(cells):
-    """Mark the least number of a list of cells."""
-    numbers = [cell for cell in cells if cell.sort is not None]
-    if numbers:
-        min(numbers, key=lambda cell: cell.sort).mark = "best"
+    """Mark the least number of a list of cells, wherever it stands."""
+    least = min((cell.sort for cell in cells if cell.sort is not None), default=None)
+    for cell in cells:
+        if cell.sort is not None and cell.sort == least:
+            cell.mark = "best"
 
 
 def overall_table(analysis):

@@ -64,6 +64,17 @@ def test_bounds_of_few_passes_are_said_to_hold_less(asked, tmp_path):
     assert (tmp_path / "results.md").read_text().count(says) == 2
 
 
+def test_who_has_the_least_wins_whoever_stands_first(asked, tmp_path):
+    """All who have it, though the first column is ours."""
+    asked(raw_run({(row, "thrifty"): (2.0, 900, 90) for row in ("loop", "program")}))
+    text = (tmp_path / "results.md").read_text()
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()
+             if line.startswith(("| primalloc |", "| thrifty |"))]
+    assert [cells[-2] for cells in lines] == ["1", "3"], "rows of which peak RSS is least"
+    kib = text.partition("## Peak resident memory")[2]
+    assert "| threads-2 | **1.0** | 2.9 | **1.0** |" in kib
+
+
 def test_a_slow_row_and_a_large_one_are_named(asked):
     lines = asked(raw_run({("loop", "primalloc"): (1.2, 1000, 90),
                            ("threads-2", "primalloc"): (0.9, 4000, 90)}))
