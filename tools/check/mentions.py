@@ -15,6 +15,7 @@ SOURCE_SUFFIXES = {".c", ".h", ".hpp", ".cc", ".cpp", ".def", ".rs", ".py", ".md
 PATH = re.compile(r"[\w.\-*]+(/[\w.\-*]+)*/?$")
 CALL = re.compile(r"([A-Za-z_]\w*)\(\)?$")
 IDENTIFIER = re.compile(r"(?=.*[a-z])[a-z]\w*_\w*$|PRIM(ALLOC)?_[A-Z]\w*$")
+CONSTANT = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*$")  # of the code where decisions name one
 WORD = re.compile(r"[A-Za-z_]\w*")
 FRAME = re.compile(r"\s*fun:([A-Za-z]\w*)$")  # of a suppression; the loader's begin with _
 FILE_NAME = re.compile(r"[\w\-]+\.[a-z0-9.]+")
@@ -27,6 +28,7 @@ OUTSIDE = {
     "pthread_exit", "dl_iterate_phdr", "sched_getcpu", "cpu_id", "fork", "vfork", "dlopen",
     "dlclose", "dlsym", "mmap", "munmap", "madvise", "mremap", "mprotect", "abort", "exit", "_exit",
     "main", "pthread_atfork", "pthread_key_create", "sigaltstack", "getenv", "setenv",
+    "MADV_COLLAPSE", "MADV_POPULATE_WRITE",
 }
 
 
@@ -94,7 +96,8 @@ class Names:
         if self.looks_like_path(span):
             return None if self.has_path(span, where) else f"there is no file `{span}`"
         call = CALL.match(span)
-        name = call.group(1) if call else span if IDENTIFIER.match(span) else None
+        is_constant = CONSTANT.match(span) and where.startswith("docs/decisions/")
+        name = call.group(1) if call else span if IDENTIFIER.match(span) or is_constant else None
         if name and name not in self.words:
             return f"`{name}` occurs nowhere in the source"
         return None
