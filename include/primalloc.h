@@ -277,10 +277,10 @@ struct prim_hooks {
 const struct prim_hooks *prim_hooks_set(const struct prim_hooks *hooks);
 
 /* == Statistics ==
- * Where the memory is. Taken without stopping any thread, for a few hundred microseconds; costs
- * malloc and free nothing. Exact while no thread is inside the library; else each figure was
- * true of late. What the other threads of a process held in their caches when it forked counts
- * as live in the child. docs/statistics.md says more.
+ * Where the memory is. Taken without stopping any thread; costs malloc and free nothing. Exact
+ * while no thread is inside the library; else each figure was true of late. What the other threads
+ * of a process held in their caches when it forked counts as live in the child. docs/statistics.md
+ * says more, what a call takes included.
  * Threads: any, at any time. */
 
 /* All of the process. live_bytes to clean_bytes, heap_bytes and heap_free_bytes add up to
@@ -597,10 +597,12 @@ void *prim_expand(void *block, size_t size);
  * one has are those asked for, or what prim_malloc_usable_size tells.
  * Errors: none. */
 size_t prim_good_size(size_t size);
+
 /* How many faults all blocks have, if option check is on; 0 for a signal handler that interrupted the
  * allocator.
  * Errors: none. */
 size_t prim_check_all(void);
+
 #ifdef __cplusplus
 #pragma GCC diagnostic pop
 }
