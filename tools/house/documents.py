@@ -102,7 +102,8 @@ def compatibility_document(tree):
 
 def options_document(tree):
     lines = [NOTE.format(source=f"{tables.OPTIONS} and {tables.KNOBS}"), "# Options\n", (
-        "An option is set in the environment before the program starts, by itself or in a list:\n\n"
+        "An option is set in the environment before the program starts, by itself or, where its\n"
+        "value has no comma, in a list:\n\n"
         "```\nPRIMALLOC_PURGE_DELAY=2s program\n"
         "PRIMALLOC_OPTIONS=purge_delay=2s,min_align=16 program\n"
         "primalloc run --option purge_delay=2s -- program\n```\n\n"
@@ -110,7 +111,8 @@ def options_document(tree):
         "min. A name that does not exist or a value out of range is reported in one line on\n"
         "standard error and left out. `PRIMALLOC_OPTIONS=help` has a program on primalloc\n"
         "print this table (`primalloc run --option help -- true`), `PRIMALLOC_VERBOSE=1` what is\n"
-        "set and where. Set-user-ID programs read none of it.\n\n"
+        "set and where. Programs with raised rights (setuid, setgid, file capabilities) read none\n"
+        "of it.\n\n"
         "A program reads all with `prim_option_get` and `prim_option_list` of primalloc.h; those\n"
         "that the table says can change, `prim_option_set` sets while threads run.\n"),
         "| option | default | values | changes | what it does |", "|---|---|---|---|---|"]
