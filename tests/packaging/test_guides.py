@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import ROOT, need, run
+from conftest import FIXTURES, ROOT, need, run
 from test_rust import TARGET, fresh_crate
 
 GUIDES = ROOT / "docs" / "guides"
@@ -170,6 +170,29 @@ def test_a_signal_to_java(place):
     assert waiting.returncode == 0
     assert {path.name for path in place.glob("java.*")} == {
         f"java.{number}.0000.pb.gz", f"java.{number}.pb.gz"}
+
+
+# What the program calls of primalloc's is there with the preload only.
+ASKED = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include "primalloc.h"
+#define prim_malloc_usable_size(block) \\
+    ((size_t (*)(const void *))dlsym(RTLD_DEFAULT, "prim_malloc_usable_size"))(block)
+"""
+
+
+def test_a_library_for_musl(place):
+    """The guide's line for Alpine, by Debian's compiler for musl: a program of musl runs on it."""
+    need("musl-gcc")
+    text = (GUIDES / "services.md").read_text()
+    line = re.search(r"^cc (.* primalloc\.c) -o /usr/local/lib/(\S+)$", text, re.MULTILINE)
+    run("bash", "-c", f"musl-gcc {line[1]} -o {line[2]}", cwd=place)
+    (place / "asked.h").write_text(ASKED)
+    run("musl-gcc", "-O1", "-fno-builtin", "-w", "-include", "asked.h", f"-I{place}",
+        FIXTURES / "embed.c", "-o", "embed", "-pthread", cwd=place)
+    # The shell that it starts is none of musl's here.
+    assert run(place / "embed", LD_PRELOAD=str(place / line[2]),
+               PRIMALLOC_ONLY_EXE="1") == "embed: good\n"
 
 
 def test_junk_is_that_of_jemalloc():
