@@ -115,7 +115,7 @@ pub enum CannotStart {
     },
     #[error(
         "{program} runs on musl's loader ({loader}), but {library} needs glibc. Run the \
-         program's glibc build, or link it with the static library"
+         program's glibc build, or build primalloc.c into it, which make amalgamation writes"
     )]
     Musl { program: String, loader: String, library: String },
     #[error(
