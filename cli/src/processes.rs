@@ -153,6 +153,11 @@ pub fn start_of(pid: i32) -> Option<u64> {
     running(pid).filter(|stat| stat.vsize > 0).map(|stat| stat.starttime)
 }
 
+/// Where the code and the stack of the process's program lie: elsewhere once it has become another.
+pub fn program_places(pid: i32) -> Option<[u64; 3]> {
+    stat_of(pid).map(|stat| [stat.startcode, stat.endcode, stat.startstack])
+}
+
 /// Whether the one that started then is still there.
 pub fn is_same_process(pid: i32, start: u64) -> bool {
     running(pid).is_some_and(|stat| stat.starttime == start)

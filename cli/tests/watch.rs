@@ -144,6 +144,21 @@ fn a_program_is_watched_from_its_start() {
     told.stdout("out\n").stderr(contains("COURSE").and(contains("until the process ended")));
 }
 
+/// What a shell has that becomes the program is not where that one began.
+#[test]
+fn another_program_in_the_process_begins_anew() {
+    let path = compile("growing.c", "growing-next", &["-O1", "-fno-builtin"]);
+    let script = format!("sleep 1; exec {} 200", path.display());
+    let words = ["--every", "20ms", "--json"];
+    let Some(told) = watch_program(&words, &["sh", "-c", &script]) else { return };
+    let found: Value = serde_json::from_slice(&told.success().get_output().stdout).unwrap();
+    assert_eq!(found["first"]["program"], "growing-next");
+    assert_eq!(found["last"]["program"], "growing-next");
+    assert!(found["seconds"].as_f64().unwrap() > 0.1, "{found}");
+    let conclusions = found["conclusions"].to_string();
+    assert!(conclusions.contains("It began as sh, and has become"), "{conclusions}");
+}
+
 /// It has all of it and is gone before it is looked at again.
 #[test]
 fn of_a_program_that_is_soon_over_the_kernels_peak_is_told() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{End, SizeTrend, Trend, Watched};
 use crate::explain::{Use, listed, on_primalloc, program, unread};
-use crate::output::{bytes_text, time_text, with_thousands};
+use crate::output::{bytes_text, printable, time_text, with_thousands};
 
 /// What is advised where looks were too rare.
 const OFTEN: Duration = Duration::from_millis(5);
@@ -17,6 +17,7 @@ pub fn advice(found: &Watched) -> Vec<String> {
     if let End::Unreadable { why } = &found.end {
         sentences.push(format!("It could not be looked at to the end: {why}."));
     }
+    sentences.extend(found.began_as.as_deref().map(became_another));
     sentences.push(if found.is_one_look() { one_look(found) } else { whole(found) });
     sentences.extend(found.peak_bytes.map(peak));
     sentences.extend(unread(&found.last));
@@ -29,6 +30,13 @@ pub fn advice(found: &Watched) -> Vec<String> {
         sentences.push(on_primalloc(&found.last, "what of that is in use"));
     }
     sentences
+}
+
+fn became_another(first: &str) -> String {
+    format!(
+        "It began as {}, and has become another program since: what was seen before is left out.",
+        printable(first)
+    )
 }
 
 fn one_look(found: &Watched) -> String {

@@ -10,7 +10,7 @@ mod trend;
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde::Serialize;
 
 pub use advice::advice;
@@ -18,7 +18,7 @@ pub use moments::{Moment, Moments};
 pub use trend::{SizeTrend, Trend};
 
 use crate::explain::{Asked, Explanation, explain};
-use crate::processes::start_of;
+use crate::processes::{program_places, start_of};
 
 /// A look is followed by a pause of so many times its own length, however often one is asked for.
 const PAUSE_TIMES: u32 = 20;
@@ -50,6 +50,8 @@ pub struct Watched {
     pub looks: u64,
     pub moments: Moments,
     pub end: End,
+    /// The program that it was before it became another one, of which nothing is kept.
+    pub began_as: Option<String>,
     /// What the kernel has counted, if more than any look has seen.
     pub peak_bytes: Option<u64>,
 }
@@ -58,13 +60,27 @@ impl Watched {
     fn new(first: Explanation, every: Duration) -> Watched {
         let mut moments = Moments::new(every);
         moments.push(Duration::ZERO, &first);
-        Watched { last: first.clone(), first, looks: 1, moments, end: End::Asked, peak_bytes: None }
+        Watched {
+            last: first.clone(),
+            first,
+            looks: 1,
+            moments,
+            end: End::Asked,
+            began_as: None,
+            peak_bytes: None,
+        }
     }
 
     fn push(&mut self, at: Duration, seen: Explanation) {
         self.looks += 1;
         self.moments.push(at, &seen);
         self.last = seen;
+    }
+
+    /// Two programs have nothing that could have grown from one to the other.
+    fn begin_anew(&mut self, first: Explanation, every: Duration) {
+        let former = std::mem::replace(self, Watched::new(first, every));
+        self.began_as = former.began_as.or(Some(former.last.program));
     }
 
     /// Takes note of the kernel's own count, which knows what was between the looks.
@@ -90,14 +106,13 @@ pub fn watch(
     mut wait: impl FnMut(&dyn Fn() -> bool) -> Result<bool>,
     mut on_look: impl FnMut(&Watched),
 ) -> Result<Watched> {
-    let asked = Asked::Process(plan.pid);
     let first_start = start_of(plan.pid);
     let is_there = || start_of(plan.pid) == first_start;
-    let start = Instant::now();
+    let mut start = Instant::now();
     let deadline = plan.duration.map(|duration| start + duration);
     // A look fails where the process becomes another program meanwhile, or is about to be gone: the
     // next one tells.
-    let first = explain(&asked, None).or_else(|_| explain(&asked, None))?;
+    let (mut program, first) = look(plan.pid).or_else(|_| look(plan.pid))?;
     let mut found = Watched::new(first, plan.every);
     let mut looked = start;
     let mut has_failed = false;
@@ -109,16 +124,21 @@ pub fn watch(
         let is_asked = wait(&|| Instant::now() >= next || !is_there())?;
         looked = Instant::now();
         let is_late = deadline.is_some_and(|deadline| looked >= deadline);
-        found.end = match explain(&asked, None) {
+        found.end = match look(plan.pid) {
             _ if !is_there() => End::ProcessEnded,
             Err(_) if !has_failed && !is_asked && !is_late => {
                 has_failed = true;
                 continue;
             }
             Err(error) => End::Unreadable { why: format!("{error:#}") },
-            Ok(seen) => {
+            Ok((now, seen)) => {
                 has_failed = false;
-                found.push(looked - start, seen);
+                if now == program {
+                    found.push(looked - start, seen);
+                } else {
+                    (program, start) = (now, looked);
+                    found.begin_anew(seen, plan.every);
+                }
                 match (is_asked, is_late) {
                     (true, _) => End::Asked,
                     (_, true) => End::TimeIsUp,
@@ -127,6 +147,16 @@ pub fn watch(
             }
         };
         return Ok(found);
+    }
+}
+
+/// What was seen, and the places of the program that it was seen of.
+fn look(pid: i32) -> Result<([u64; 3], Explanation)> {
+    let before = program_places(pid);
+    let seen = explain(&Asked::Process(pid), None)?;
+    match program_places(pid) {
+        Some(places) if before == Some(places) => Ok((places, seen)),
+        _ => bail!("{pid}: the process has ended, or has become another program meanwhile"),
     }
 }
 
@@ -175,6 +205,8 @@ pub mod sample {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::Use;
+    use crate::explain::sample::explanation;
 
     fn wait(is_over: &dyn Fn() -> bool) -> Result<bool> {
         while !is_over() {
@@ -195,6 +227,17 @@ mod tests {
         assert_eq!(found.end, End::TimeIsUp);
         assert_eq!(found.moments.all.len(), looks + 1);
         assert!(found.seconds() >= 0.1);
+    }
+
+    #[test]
+    fn another_program_begins_anew() {
+        let mut found = sample::leaking();
+        for _ in 0..2 {
+            found.begin_anew(explanation(&[(Use::Blocks, 500, None)]), Duration::from_secs(1));
+        }
+        assert!(found.is_one_look() && found.whole().change_bytes == 0);
+        let sentence = &advice(&found)[0];
+        assert!(sentence.starts_with("It began as served, and has become another"), "{sentence}");
     }
 
     #[test]
