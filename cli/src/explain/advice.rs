@@ -8,7 +8,7 @@ use crate::output::{bytes_text, printable, shell_word, with_thousands};
 /// What is less is not worth a word.
 const SHARE_MIN: f64 = 0.1;
 const BYTES_MIN: u64 = 4 << 20;
-/// So many sizes of free blocks are named, if they hold as much of them.
+/// So many sizes of free blocks are named, if they hold as much of them, and most together.
 const SIZES_SHOWN: usize = 3;
 
 pub fn advice(found: &Explanation) -> Vec<String> {
@@ -140,6 +140,9 @@ fn free_blocks(found: &Explanation) -> Option<Remark> {
     rows.retain(|row| row.free_bytes as f64 >= SHARE_MIN * bytes as f64);
     rows.sort_by_key(|row| std::cmp::Reverse(row.free_bytes));
     rows.truncate(SIZES_SHOWN);
+    if rows.iter().map(|row| row.free_bytes).sum::<u64>() < bytes / 2 {
+        rows.clear();
+    }
     let named = |row: &&SizeRow| with_thousands(row.block_bytes);
     let most = match listed(&rows.iter().map(named).collect::<Vec<_>>()) {
         Some(sizes) => format!(", most of {sizes} bytes"),
@@ -230,6 +233,8 @@ mod tests {
         let sizes = "free blocks, most of 1,024 bytes: they lie";
         assert!(alone(Use::FreeBlocks).contains(sizes), "{}", alone(Use::FreeBlocks));
         assert_eq!(alone(Use::Files), "");
+        let many = advised(&[(Use::FreeBlocks, 70, None)]);
+        assert!(many.contains("are free blocks: they lie"), "not most of one size: {many}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::output::{bytes_text, printable, time_text, with_thousands};
 
 /// What is advised where looks were too rare.
 const OFTEN: Duration = Duration::from_millis(5);
-/// So many sizes are named, if they are as much of the change.
+/// So many sizes are named, if they are as much of the change, and most of it together.
 const SIZES_SHOWN: usize = 3;
 const SIZE_SHARE_MIN: f64 = 0.1;
 
@@ -131,7 +131,7 @@ fn lost(program: &str) -> String {
     format!(" Whether anything still points to them: primalloc leaks -- {program} ...")
 }
 
-/// The sizes that make most of the change.
+/// The sizes that make most of the change, if a few do.
 fn sizes(found: &Watched, trend: &Trend) -> Option<String> {
     if trend.used_for != Some(Use::Blocks) {
         return None;
@@ -141,6 +141,10 @@ fn sizes(found: &Watched, trend: &Trend) -> Option<String> {
         |size: &SizeTrend| size.change_bytes as f64 >= SIZE_SHARE_MIN * trend.change_bytes as f64;
     sizes.retain(is_much);
     sizes.truncate(SIZES_SHOWN);
+    let changed: i64 = sizes.iter().map(|size| size.change_bytes).sum();
+    if changed < trend.change_bytes / 2 {
+        return None;
+    }
     let named: Vec<String> = sizes.iter().map(|size| with_thousands(size.block_bytes)).collect();
     listed(&named).map(|sizes| format!(", most of {sizes} bytes"))
 }
@@ -206,6 +210,14 @@ mod tests {
         let sentences = advice(&watched(&[(70, 4, 24), (80, 4, 24)])).join("\n");
         assert!(sentences.contains("Watch it longer"), "{sentences}");
         assert!(!sentences.contains("quarter"), "{sentences}");
+    }
+
+    #[test]
+    fn only_sizes_that_are_most_of_it_are_called_so() {
+        let mut found = leaking();
+        found.last.sizes[2].in_use_bytes -= 20 << 20;
+        let sentences = advice(&found).join("\n");
+        assert!(sentences.contains("allocated and not freed, in every quarter"), "{sentences}");
     }
 
     #[test]
