@@ -19,6 +19,7 @@ pub fn advice(found: &Watched) -> Vec<String> {
     }
     sentences.extend(found.began_as.as_deref().map(became_another));
     sentences.push(if found.is_one_look() { one_look(found) } else { whole(found) });
+    sentences.extend(swapped(found));
     sentences.extend(found.peak_bytes.map(peak));
     sentences.extend(unread(&found.last));
     let mut grown = found.trends();
@@ -48,6 +49,13 @@ fn one_look(found: &Watched) -> String {
         true => format!("{when} tells nothing; --every 5ms looks more often."),
         false => format!("{when} tells nothing."),
     }
+}
+
+/// Of what leaks where memory is short nothing more is resident.
+fn swapped(found: &Watched) -> Option<String> {
+    let more = found.last.swapped_bytes.saturating_sub(found.first.swapped_bytes);
+    let sentence = format!("{} more are swapped out, and not resident.", bytes_text(more));
+    (more as i64 >= found.change_min()).then_some(sentence)
 }
 
 fn peak(bytes: u64) -> String {
@@ -218,6 +226,15 @@ mod tests {
         found.last.sizes[2].in_use_bytes -= 20 << 20;
         let sentences = advice(&found).join("\n");
         assert!(sentences.contains("allocated and not freed, in every quarter"), "{sentences}");
+    }
+
+    #[test]
+    fn what_is_swapped_out_has_not_gone() {
+        let mut found = at_rest();
+        found.last.swapped_bytes = 30 << 20;
+        assert_eq!(advice(&found)[1], "30.0 MiB more are swapped out, and not resident.");
+        found.first.swapped_bytes = 30 << 20;
+        assert_eq!(advice(&found).len(), 1);
     }
 
     #[test]
