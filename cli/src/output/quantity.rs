@@ -1,9 +1,5 @@
 //! Numbers in units that people read.
 
-use std::time::Duration;
-
-use indicatif::HumanDuration;
-
 use crate::measure::{Summary, Unit};
 
 const MEBIBYTE: f64 = 1_048_576.0;
@@ -104,11 +100,24 @@ pub fn bytes_text(bytes: u64) -> String {
     Scale::for_range(Unit::Bytes, bytes, bytes).format(bytes)
 }
 
-/// "500 ms", "3.50 s", "15 seconds", "8 hours".
+/// "500 ms", "3.50 s", "90 seconds", "2.5 minutes", "8 hours".
 pub fn time_text(seconds: f64) -> String {
-    match seconds {
-        short if short < 10.0 => Scale::for_range(Unit::Seconds, short, short).format(short),
-        long => HumanDuration(Duration::from_secs_f64(long)).to_string(),
+    const MINUTE: f64 = 60.0;
+    const HOUR: f64 = 60.0 * MINUTE;
+    const DAY: f64 = 24.0 * HOUR;
+    let (number, unit) = match seconds {
+        short if short < 10.0 => {
+            return Scale::for_range(Unit::Seconds, short, short).format(short);
+        }
+        some if some < 2.0 * MINUTE => (some, "seconds"),
+        some if some < 2.0 * HOUR => (some / MINUTE, "minutes"),
+        many if many < 2.0 * DAY => (many / HOUR, "hours"),
+        many => (many / DAY, "days"),
+    };
+    let tenths = (number * 10.0).round() as u64;
+    match tenths % 10 {
+        rest if rest > 0 && tenths < 100 => format!("{}.{rest} {unit}", tenths / 10),
+        _ => format!("{number:.0} {unit}"),
     }
 }
 
@@ -131,7 +140,11 @@ mod tests {
         assert_eq!(time_text(0.5), "500 ms");
         assert_eq!(time_text(3.5), "3.50 s");
         assert_eq!(time_text(15.2), "15 seconds");
+        assert_eq!(time_text(90.0), "90 seconds");
+        assert_eq!(time_text(150.0), "2.5 minutes");
+        assert_eq!(time_text(5400.0), "90 minutes");
         assert_eq!(time_text(3.0 * 3600.0), "3 hours");
+        assert_eq!(time_text(2.26 * 86_400.0), "2.3 days");
     }
 
     #[test]

@@ -167,7 +167,7 @@ mod tests {
     fn what_grows_to_the_end_is_told_with_who_knows_more() {
         let sentences = advice(&leaking());
         assert_eq!(sentences.len(), 3, "{sentences:?}");
-        assert!(sentences[0].starts_with("It has grown by 47.0 MiB in 5 minutes, from 106 MiB to"));
+        assert!(sentences[0].starts_with("It has grown by 47.0 MiB in 5.2 minutes, from 106 MiB"));
         assert!(sentences[0].ends_with("to the very end."), "{}", sentences[0]);
         assert!(sentences[1].contains("not freed, most of 1,024 bytes, in every quarter"));
         assert!(sentences[1].contains("primalloc leaks -- served"), "{}", sentences[1]);
@@ -179,7 +179,7 @@ mod tests {
         let sentences = advice(&at_rest());
         assert_eq!(
             sentences,
-            ["It has not grown in 2 minutes: 122 MiB at first, 122 MiB in the end."]
+            ["It has not grown in 110 seconds: 122 MiB at first, 122 MiB in the end."]
         );
     }
 

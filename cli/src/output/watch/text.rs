@@ -79,7 +79,7 @@ mod tests {
     fn the_whole_report() {
         let report = strip_str(&text(&leaking(), 80)).to_string();
         insta::assert_snapshot!(report, @"
-        served (4711): 153 MiB resident, +47.0 MiB in 5 minutes
+        served (4711): 153 MiB resident, +47.0 MiB in 5.2 minutes
         on primalloc, 32 looks
 
         MEMORY              FIRST      LAST     CHANGE   A MINUTE  COURSE
@@ -92,7 +92,8 @@ mod tests {
          SIZE  BLOCKS FIRST    LAST     CHANGE
         1,024        20,000  51,744  +31.0 MiB
 
-        It has grown by 47.0 MiB in 5 minutes, from 106 MiB to 153 MiB, to the very end.
+        It has grown by 47.0 MiB in 5.2 minutes, from 106 MiB to 153 MiB, to the very
+        end.
         31.0 MiB more are blocks that the program has allocated and not freed, most of
         1,024 bytes, in every quarter of the time. Who allocates them: primalloc profile
         -- served ... Whether anything still points to them: primalloc leaks -- served

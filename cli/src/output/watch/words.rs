@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn no_number_is_cut_while_it_goes_on() {
         let found = leaking();
-        let whole = "served (4711): 153 MiB resident, +47.0 MiB in 5 minutes";
+        let whole = "served (4711): 153 MiB resident, +47.0 MiB in 5.2 minutes";
         assert_eq!(progress(&found, 80), format!("{whole}; Ctrl-C ends it"));
         assert_eq!(progress(&found, 60), whole);
         assert_eq!(progress(&found, 40), "153 MiB resident, +47.0 MiB by now");
