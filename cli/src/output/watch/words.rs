@@ -8,19 +8,25 @@ use crate::watch::{End, SizeTrend, Trend, Watched};
 /// Sizes of blocks that are shown.
 const SIZES_SHOWN: usize = 8;
 
-/// What rates are shown by: of a short time nobody knows what an hour brings.
+/// What rates are shown by: of a short time nobody knows what a minute or an hour brings.
 pub struct Per {
     pub name: &'static str,
     seconds: f64,
 }
 
+const SECOND: Per = Per { name: "a second", seconds: 1.0 };
 const MINUTE: Per = Per { name: "a minute", seconds: 60.0 };
 const HOUR: Per = Per { name: "an hour", seconds: 3600.0 };
-const LONG_SECONDS: f64 = 600.0;
+/// Less than so many of them are still shown by the one before.
+const ENOUGH: f64 = 10.0;
 
 impl Per {
     pub fn of(found: &Watched) -> Per {
-        if found.seconds() < LONG_SECONDS { MINUTE } else { HOUR }
+        match found.seconds() {
+            short if short < ENOUGH * SECOND.seconds => SECOND,
+            some if some < ENOUGH * MINUTE.seconds => MINUTE,
+            _ => HOUR,
+        }
     }
 
     /// Of what has changed too little there is no rate.
@@ -121,7 +127,7 @@ pub fn size_cells(size: &SizeTrend) -> [String; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::sample::{at_rest, leaking};
+    use crate::watch::sample::{at_rest, leaking, watched};
 
     #[test]
     fn rates_suit_the_time() {
@@ -129,6 +135,10 @@ mod tests {
         let per = Per::of(&found);
         assert_eq!(per.name, "a minute");
         assert_eq!(per.rate(&found, &found.whole()), "+9.10 MiB");
+        let mut found = watched(&[(70, 4, 24), (80, 4, 24)]);
+        found.moments.all[1].seconds = 0.5;
+        let per = Per::of(&found);
+        assert_eq!((per.name, per.rate(&found, &found.whole())), ("a second", "+20.0 MiB".into()));
         let found = at_rest();
         assert_eq!(per.rate(&found, &found.whole()), "–");
     }
