@@ -40,21 +40,21 @@ impl Per {
 }
 
 pub fn headline(found: &Watched) -> String {
+    let resident = resident(found);
     let whole = found.whole();
-    let seen = &found.last;
-    let size = bytes_text(seen.resident_bytes);
-    let whose = format!("{} ({})", printable(&seen.program), seen.pid.unwrap_or(0));
     if found.is_one_look() {
-        return format!("{whose}: {size} resident at the only look");
+        return format!("{resident} at the only look");
     }
     if whole.change_bytes.abs() < found.change_min() {
-        return format!("{whose}: {size} resident, as {} before", time_text(found.seconds()));
+        return format!("{resident}, as {} before", time_text(found.seconds()));
     }
-    format!(
-        "{whose}: {size} resident, {} in {}",
-        signed_bytes(whole.change_bytes),
-        time_text(found.seconds())
-    )
+    format!("{resident}, {} in {}", signed_bytes(whole.change_bytes), time_text(found.seconds()))
+}
+
+fn resident(found: &Watched) -> String {
+    let seen = &found.last;
+    let whose = format!("{} ({})", printable(&seen.program), seen.pid.unwrap_or(0));
+    format!("{whose}: {} resident", bytes_text(seen.resident_bytes))
 }
 
 pub fn totals(found: &Watched) -> String {
@@ -80,11 +80,12 @@ pub fn totals(found: &Watched) -> String {
 
 /// While it goes on, on one line: what does not fit is left out, so that no number is cut.
 pub fn progress(found: &Watched, width: usize) -> String {
-    let headline = headline(found);
+    // The first look is not the only one yet.
+    let whole = if found.is_one_look() { resident(found) } else { headline(found) };
     let size = bytes_text(found.last.resident_bytes);
     let shorter = [
-        format!("{headline}; Ctrl-C ends it"),
-        headline,
+        format!("{whole}; Ctrl-C ends it"),
+        whole,
         format!("{size} resident, {} by now", change(&found.whole())),
     ];
     let fits = |line: &String| line.chars().count() <= width;
@@ -151,6 +152,8 @@ mod tests {
         assert_eq!(progress(&found, 60), whole);
         assert_eq!(progress(&found, 40), "153 MiB resident, +47.0 MiB by now");
         assert_eq!(progress(&found, 20), "153 MiB");
+        let first = progress(&watched(&[(70, 4, 24)]), 80);
+        assert_eq!(first, "served (4711): 106 MiB resident; Ctrl-C ends it");
     }
 
     #[test]
