@@ -75,7 +75,7 @@ fn whole(found: &Watched) -> String {
         _ if trend.still_grows => {
             format!("It has grown by {change} in {time}, from {first} to {last}, to the very end.")
         }
-        _ if trend.has_grown && found.moments.all.len() < super::trend::MOMENTS_MIN => {
+        _ if trend.has_grown && !found.is_seen_throughout() => {
             format!("It has grown by {change} in {time}, from {first} to {last}. {enough}")
         }
         _ if trend.has_grown => format!(

@@ -1,5 +1,6 @@
 //! What memory was used for over time, in a bounded number of moments.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -37,7 +38,9 @@ impl Moments {
         });
         if self.all.len() > MOMENTS_MAX {
             self.all = self.all.iter().step_by(2).cloned().collect();
-            self.interval *= 2;
+            // Looks that take long are farther apart than was asked for.
+            let distance = at / (self.all.len() - 1) as u32;
+            self.interval = (self.interval * 2).max(distance);
         }
     }
 
@@ -48,6 +51,23 @@ impl Moments {
         uses.sort();
         uses.dedup();
         uses
+    }
+
+    /// Which moments lie in each of so many equal parts of the time. Each stands for the time
+    /// around it, so that evenly distant ones are evenly many.
+    pub fn parts_of_time(&self, count: usize) -> Vec<Range<usize>> {
+        let last = self.all.len() - 1;
+        let time = self.all[last].seconds;
+        let around = time / last.max(1) as f64 / 2.0;
+        let bound = |part: usize| {
+            let seconds = (time + 2.0 * around) * part as f64 / count as f64 - around;
+            self.all.partition_point(|moment| moment.seconds < seconds)
+        };
+        let part = |part| match part + 1 == count {
+            true => bound(part)..self.all.len(),
+            false => bound(part)..bound(part + 1),
+        };
+        (0..count).map(part).collect()
     }
 
     pub fn resident(&self) -> Vec<u64> {
@@ -79,6 +99,38 @@ mod tests {
             assert_eq!(moments.bytes(Use::Blocks).last(), Some(&(second << 20)));
         }
         assert!(moments.interval > Duration::from_secs(10_000 / MOMENTS_MAX as u64));
+    }
+
+    #[test]
+    fn looks_that_take_long_are_evenly_distant_too() {
+        let mut moments = Moments::new(Duration::from_millis(50));
+        let mut at = Duration::ZERO;
+        for _ in 0..1000 {
+            moments.push(at, &explanation(&[(Use::Blocks, 1, None)]));
+            at += moments.interval.max(Duration::from_secs(2));
+        }
+        let distance = |pair: &[Moment]| pair[1].seconds - pair[0].seconds;
+        let distances: Vec<f64> = moments.all.windows(2).map(distance).collect();
+        assert!(distances.iter().all(|found| *found == distances[0]), "{distances:?}");
+        assert!(distances[0] > 2.0);
+    }
+
+    #[test]
+    fn moments_lie_in_parts_of_the_time() {
+        let of = |seconds: &[u64], count| {
+            let mut moments = Moments::new(Duration::from_secs(1));
+            for second in seconds {
+                moments.push(Duration::from_secs(*second), &explanation(&[]));
+            }
+            moments.parts_of_time(count)
+        };
+        for count in 8..40 {
+            let even: Vec<u64> = (0..count).collect();
+            assert!(of(&even, 8).iter().all(|part| !part.is_empty()), "{count}");
+        }
+        assert_eq!(of(&[0, 1, 2, 3], 2), [0..2, 2..4]);
+        assert_eq!(of(&[0, 1, 2, 3, 12], 3), [0..4, 4..4, 4..5]);
+        assert_eq!(of(&[0], 8)[7], 0..1);
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! What became of each part of the memory, and whether it still grows.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::Watched;
 use crate::explain::{SizeRow, Use};
 
 /// Of fewer moments nobody can tell what goes on.
-pub const MOMENTS_MIN: usize = 8;
+const MOMENTS_MIN: usize = 8;
 const QUARTERS: usize = 4;
-/// Of a whole rise, the least part that each quarter adds to the one before in what still grows.
-const STEP_MIN: f64 = 0.1;
+/// Of a whole rise, the least part that each quarter adds to the one before in what still grows,
+/// and that the second half of each adds to its first.
+const QUARTER_STEP_MIN: f64 = 0.1;
+const HALF_STEP_MIN: f64 = 0.05;
 /// What changes less has not changed.
 const CHANGE_MIN_BYTES: i64 = 256 << 10;
 const CHANGE_MIN_SHARE: f64 = 0.01;
@@ -51,8 +55,35 @@ impl Watched {
         let last_bytes = values.last().copied().unwrap_or(0);
         let change_bytes = last_bytes as i64 - first_bytes as i64;
         let has_grown = change_bytes >= self.change_min();
-        let still_grows = has_grown && grows_to_the_end(values);
+        let still_grows = has_grown && self.grows_throughout(values);
         Trend { used_for, first_bytes, last_bytes, change_bytes, has_grown, still_grows }
+    }
+
+    /// Whether it was seen often enough, and in each quarter of the time.
+    pub fn is_seen_throughout(&self) -> bool {
+        let quarters = self.moments.parts_of_time(QUARTERS);
+        self.moments.all.len() >= MOMENTS_MIN && quarters.iter().all(|part| !part.is_empty())
+    }
+
+    /// A program that warms up grows as well, but comes to rest; and one may rest first. So each
+    /// quarter of the time counts, and both its halves, for a part of one is enough to raise it.
+    fn grows_throughout(&self, values: &[u64]) -> bool {
+        if !self.is_seen_throughout() {
+            return false;
+        }
+        let eighths = self.moments.parts_of_time(2 * QUARTERS);
+        let whole = |pair: &[Range<usize>]| median(&values[pair[0].start..pair[1].end]);
+        let quarters: Vec<f64> = eighths.chunks(2).map(whole).collect();
+        let rise = quarters[quarters.len() - 1] - quarters[0];
+        // Of a half that nobody has seen the level of the quarter tells.
+        let half = |part: &Range<usize>| median(&values[part.clone()]);
+        let has_risen = |first: &Range<usize>, second: &Range<usize>| {
+            let is_seen = !first.is_empty() && !second.is_empty();
+            !is_seen || half(second) - half(first) >= HALF_STEP_MIN * rise
+        };
+        rise > 0.0
+            && quarters.windows(2).all(|pair| pair[1] - pair[0] >= QUARTER_STEP_MIN * rise)
+            && eighths.chunks(2).all(|pair| has_risen(&pair[0], &pair[1]))
     }
 
     /// The least change that counts.
@@ -84,28 +115,18 @@ impl Watched {
     }
 }
 
-/// A program that warms up grows as well, but comes to rest: so each quarter counts.
-fn grows_to_the_end(values: &[u64]) -> bool {
-    if values.len() < MOMENTS_MIN {
-        return false;
-    }
-    let bound = |quarter: usize| quarter * values.len() / QUARTERS;
-    let medians: Vec<f64> = (0..QUARTERS)
-        .map(|quarter| median(&values[bound(quarter)..bound(quarter + 1)]) as f64)
-        .collect();
-    let step = (medians[QUARTERS - 1] - medians[0]) * STEP_MIN;
-    step > 0.0 && medians.windows(2).all(|pair| pair[1] - pair[0] >= step)
-}
-
-fn median(values: &[u64]) -> u64 {
+fn median(values: &[u64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    sorted[sorted.len() / 2]
+    sorted[sorted.len() / 2] as f64
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::watch::Moments;
     use crate::watch::sample::{at_rest, leaking};
 
     #[test]
@@ -124,16 +145,52 @@ mod tests {
         assert_eq!(found.whole().change_bytes, 47 << 20);
     }
 
+    /// Of what holds so many bytes at each second.
+    fn grows(values: impl IntoIterator<Item = u64>) -> bool {
+        grows_at((0..).zip(values))
+    }
+
+    fn grows_at(looks: impl IntoIterator<Item = (u64, u64)>) -> bool {
+        let mut found = at_rest();
+        found.moments = Moments::new(Duration::from_secs(1));
+        let (seconds, values): (Vec<u64>, Vec<u64>) = looks.into_iter().unzip();
+        for second in seconds {
+            found.moments.push(Duration::from_secs(second), &found.first);
+        }
+        found.grows_throughout(&values)
+    }
+
     #[test]
     fn a_rise_has_to_go_on() {
-        let steady: Vec<u64> = (0..40).map(|index| index * index % 7 + index * 10).collect();
-        assert!(grows_to_the_end(&steady));
-        let first_then_rest: Vec<u64> = (0..40).map(|index: u64| index.min(20)).collect();
-        assert!(!grows_to_the_end(&first_then_rest));
-        let waves: Vec<u64> = (0..40).map(|index| index % 10).collect();
-        assert!(!grows_to_the_end(&waves));
-        assert!(!grows_to_the_end(&[1, 2, 3, 4, 5, 6, 7]));
-        assert!(!grows_to_the_end(&[5; 40]));
+        assert!(grows((0..40).map(|index| index * index % 7 + index * 10)));
+        assert!(!grows((0..40).map(|index: u64| index.min(20))));
+        assert!(!grows((0..40).map(|index| index % 10)), "waves");
+        assert!(grows(1..=8) && !grows(1..=7));
+        assert!(!grows([5; 40]));
+    }
+
+    #[test]
+    fn what_rests_for_a_quarter_does_not_grow_throughout() {
+        for start in [0, 25, 50, 75] {
+            let rest = |second: u64| second.min(start) + second.saturating_sub(start + 25);
+            assert!(!grows((0..=100).map(rest)), "from {start} on");
+        }
+        assert!(grows((0..=100).map(|second| second.min(95))));
+        let warming_up = |second: u32| 1e6 * (1.0 - (f64::from(second) / -33.0).exp());
+        assert!(!grows((0..=100).map(|second| warming_up(second) as u64)));
+    }
+
+    #[test]
+    fn it_is_the_time_that_counts_not_the_looks() {
+        // The more there is, the longer a look takes: most of them see the beginning.
+        let seconds = (0..120).map(|look| (1.05_f64.powi(look) * 20.0) as u64 - 20);
+        assert!(grows_at(seconds.map(|second| (second, second))));
+        // Most see the end, in which alone it grows.
+        let seconds = (0..10).map(|look| 100 * look).chain(901..1000);
+        assert!(!grows_at(seconds.map(|second: u64| (second, second.max(800)))));
+        // None has seen the third eighth of it; the second quarter.
+        assert!(grows_at((0..25).chain(38..100).map(|second| (second, second))));
+        assert!(!grows_at((0..25).chain(51..100).map(|second| (second, second))));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! For the terminal: first and last figures of each part with its course, and what follows.
 
+use std::ops::Range;
+
 use owo_colors::OwoColorize;
 
 use super::words::{Per, change, headline, name, rows, size_cells, sizes, totals};
@@ -31,6 +33,7 @@ pub fn text(found: &Watched, width: usize) -> String {
 
 fn course(found: &Watched, (course_width, has_rate): (usize, bool)) -> String {
     let per = Per::of(found);
+    let parts = found.moments.parts_of_time(course_width.min(found.moments.all.len()));
     let shown = |figures: [String; 4], rate: String, course: String| -> Vec<String> {
         let course = (course_width > 0).then_some(course);
         figures.into_iter().chain(has_rate.then_some(rate)).chain(course).collect()
@@ -44,7 +47,7 @@ fn course(found: &Watched, (course_width, has_rate): (usize, bool)) -> String {
                 change(&trend),
             ],
             per.rate(found, &trend),
-            line(&values, found.change_min() as u64, course_width).cyan().to_string(),
+            line(&values, &parts, found.change_min() as u64).cyan().to_string(),
         )
     };
     let records = rows(found).into_iter().map(record).collect();
@@ -55,17 +58,21 @@ fn course(found: &Watched, (course_width, has_rate): (usize, bool)) -> String {
     listing(&header, &numbers.collect::<Vec<usize>>(), records)
 }
 
-/// From the least to the most that a part had; what changed by less than `least` is flat.
-fn line(values: &[u64], least: u64, width: usize) -> String {
+/// A column for each part of the time, from the least to the most that there was; what changed by
+/// less than `least` is flat. Where nobody looked, it stays as it was.
+fn line(values: &[u64], parts: &[Range<usize>], least: u64) -> String {
     let low = values.iter().copied().min().unwrap_or(0);
     let range = (values.iter().copied().max().unwrap_or(0) - low).max(least).max(1);
-    let width = values.len().min(width);
-    let level = |column: usize| {
-        let part = &values[column * values.len() / width..(column + 1) * values.len() / width];
-        let mean = part.iter().map(|value| value - low).sum::<u64>() / part.len() as u64;
-        LEVELS[(mean as f64 / range as f64 * (LEVELS.len() - 1) as f64).round() as usize]
+    let mut level = LEVELS[0];
+    let column = |part: &Range<usize>| {
+        if !part.is_empty() {
+            let sum: u64 = values[part.clone()].iter().map(|value| value - low).sum();
+            let mean = sum as f64 / part.len() as f64;
+            level = LEVELS[(mean / range as f64 * (LEVELS.len() - 1) as f64).round() as usize];
+        }
+        level
     };
-    (0..width).map(level).collect()
+    parts.iter().map(column).collect()
 }
 
 #[cfg(test)]
@@ -104,10 +111,11 @@ mod tests {
 
     #[test]
     fn a_course_shows_what_counts() {
-        assert_eq!(line(&[0, 1, 2, 3, 4, 5, 6, 7], 1, 16), "▁▂▃▄▅▆▇█");
-        assert_eq!(line(&[5, 5, 6], 100, 16), "▁▁▁");
-        assert_eq!(line(&[7], 1, 16), "▁");
-        assert_eq!(line(&(0..1000).collect::<Vec<u64>>(), 1, 16).chars().count(), 16);
+        let each = |count: usize| (0..count).map(|at| at..at + 1).collect::<Vec<_>>();
+        assert_eq!(line(&[0, 1, 2, 3, 4, 5, 6, 7], &each(8), 1), "▁▂▃▄▅▆▇█");
+        assert_eq!(line(&[5, 5, 6], &each(3), 100), "▁▁▁");
+        assert_eq!(line(&[7], &each(1), 1), "▁");
+        assert_eq!(line(&[0, 4, 7, 8, 8], &[0..2, 2..2, 2..5], 1), "▃▃█");
     }
 
     #[test]
