@@ -4,17 +4,32 @@ import os
 import pathlib
 import subprocess
 
+import html5lib
 import pytest
+
+from browser import Browser
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = pathlib.Path(__file__).parent / "fixtures"
 MARKUP = "<script>alert(1)</script>"
+REPORTS = ["compare", "advise", "explain", "faults", "watch"]
+
+
+def parse(path):
+    """Fails where a page is not well-formed HTML."""
+    parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
+    return parser.parse(path.read_text(encoding="utf-8"))
 
 
 def built(path: pathlib.Path) -> pathlib.Path:
     if not path.exists():
         pytest.fail(f"{path} is missing: run `make` first")
     return path
+
+
+@pytest.fixture
+def browser(tmp_path):
+    return Browser(tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -53,4 +68,21 @@ def pages(primalloc, tmp_path_factory) -> pathlib.Path:
     primalloc("report", page["report"], f"--json={directory / 'report.json'}", after)
     primalloc("leaks", page["leaks"], "--", program, status=23)
     primalloc("diff", page["diff"], before, after)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def reports(primalloc, tmp_path_factory) -> pathlib.Path:
+    """The directory of a page of each kind of REPORTS, about a shell that is given markup."""
+    directory = tmp_path_factory.mktemp("reports")
+    page = {kind: f"--html={directory / kind}.html" for kind in REPORTS}
+    shell = ["sh", "-c", f": '{MARKUP}'; sleep 0.5"]
+    candidates = f"--with=glibc,primalloc:purge_delay=0,glibc:A={MARKUP}"
+    for verb in ("compare", "advise"):
+        primalloc(verb, page[verb], candidates, "--runs=4", "--warmup=0", "--", *shell)
+    primalloc("faults", page["faults"], "--", *shell)
+    primalloc("watch", page["watch"], "--every=20ms", "--", *shell)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        primalloc("explain", page["explain"], str(process.pid))
+        process.kill()
     return directory

@@ -3,11 +3,10 @@
 import json
 import re
 
-import html5lib
 import pytest
 
-from browser import Browser, brightness, colours
-from conftest import MARKUP
+from browser import brightness, colours
+from conftest import MARKUP, parse
 
 SVG = "{http://www.w3.org/2000/svg}"
 KINDS = ["profile", "report", "leaks", "diff"]
@@ -56,17 +55,6 @@ addEventListener("load", () => {
 });
 </script>
 """
-
-
-@pytest.fixture
-def browser(tmp_path):
-    return Browser(tmp_path)
-
-
-def parse(path):
-    """Fails where a page is not well-formed HTML."""
-    parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
-    return parser.parse(path.read_text(encoding="utf-8"))
 
 
 def of_class(tree, name):

@@ -104,6 +104,7 @@ fn table_rows(report: &Report) -> Vec<TableRow> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::advice::Advice;
     use super::super::sample;
 
     #[test]
@@ -117,6 +118,17 @@ mod tests {
             let allowed = page.matches("http://www.w3.org").count();
             let found = page.matches(outside).count();
             assert!(found == 0 || outside == "http://" && found == allowed, "{outside}");
+        }
+    }
+
+    #[test]
+    fn pictures_have_names_and_escape_those_in_them() {
+        let report = sample::report_of(0.01, &[("glibc", 1.0, 1.0), ("glibc:A=<b>", 0.9, 0.9)]);
+        let advice = Advice::on(&report, &[], &[]);
+        for advice in [None, Some(&advice)] {
+            let page = super::page(&report, advice).unwrap();
+            assert!(!page.contains("<b>") && page.contains("A=&lt;b&gt;"));
+            assert_eq!(page.matches("<svg").count(), page.matches("role=\"img\"").count());
         }
     }
 

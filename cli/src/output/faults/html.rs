@@ -117,6 +117,7 @@ mod tests {
         findings.subject.command = "grep '<b>' </script>".to_owned();
         let page = super::html(&findings).unwrap();
         assert!(page.contains("<svg") && page.contains("solve&#60;double&#62;"));
+        assert_eq!(page.matches("<svg").count(), page.matches("role=\"img\"").count());
         assert!(!page.contains("<b>") && page.matches("</script>").count() == 1);
         let namespaces = page.matches("http://www.w3.org").count();
         assert_eq!(page.matches("http://").count(), namespaces);

@@ -51,7 +51,11 @@ fn layers(found: &Watched) -> Vec<(Use, Vec<u64>)> {
     found.moments.uses().into_iter().map(stacked).collect()
 }
 
-pub fn chart(found: &Watched) -> Result<Chart> {
+/// None of one look, which is no course.
+pub fn chart(found: &Watched) -> Result<Option<Chart>> {
+    if found.is_one_look() {
+        return Ok(None);
+    }
     let layers = layers(found);
     let most = layers.last().and_then(|(_, tops)| tops.iter().copied().max()).unwrap_or(0) as f64;
     let scale = Scale::for_range(Unit::Bytes, most, most);
@@ -62,7 +66,7 @@ pub fn chart(found: &Watched) -> Result<Chart> {
             .and_then(|()| Ok(area.present()?))
             .map_err(|error| anyhow!("cannot draw: {error}"))?;
     }
-    Ok(Chart { unit: scale.suffix, svg: scalable(&svg, SIZE) })
+    Ok(Some(Chart { unit: scale.suffix, svg: scalable(&svg, SIZE) }))
 }
 
 fn draw(
@@ -123,7 +127,7 @@ mod tests {
         assert!(
             layers.windows(2).all(|pair| pair[0].1.iter().zip(&pair[1].1).all(|(a, b)| a <= b))
         );
-        let chart = chart(&found).unwrap();
+        let chart = chart(&found).unwrap().unwrap();
         assert_eq!(chart.unit, "MiB");
         assert!(chart.svg.matches("<polygon").count() >= layers.len(), "{}", chart.svg);
     }

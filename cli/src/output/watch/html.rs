@@ -16,7 +16,7 @@ struct Page {
     headline: String,
     totals: String,
     sentences: Vec<String>,
-    chart: Chart,
+    chart: Option<Chart>,
     per: &'static str,
     rows: Vec<Row>,
     sizes: Vec<[String; 4]>,
@@ -66,7 +66,7 @@ pub fn html(found: &Watched) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::sample::{at_rest, leaking};
+    use crate::watch::sample::{at_rest, leaking, watched};
 
     #[test]
     fn the_page_stands_alone_and_escapes_what_it_shows() {
@@ -78,6 +78,14 @@ mod tests {
         for outside in ["http://", "https://", "src=", "<link", "@import", "url("] {
             assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(outside), "{outside}");
         }
+    }
+
+    #[test]
+    fn a_chart_is_there_where_there_is_a_course_and_is_named() {
+        let page = html(&leaking()).unwrap();
+        assert_eq!((page.matches("<svg").count(), page.matches("role=\"img\"").count()), (1, 1));
+        let page = html(&watched(&[(70, 4, 24)])).unwrap();
+        assert!(!page.contains("<svg") && page.contains("What has changed"));
     }
 
     #[test]
