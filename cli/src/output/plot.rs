@@ -17,6 +17,7 @@ const AXIS_HEIGHT: u32 = 40;
 const NAMES_WIDTH: (u32, u32) = (120, 240);
 const LETTER_WIDTH: u32 = 7;
 const LINE_HEIGHT: i32 = 14;
+const MARKS: usize = 6;
 
 /// The axis is drawn in a grey that can be read on light and on dark ground.
 pub const INK: RGBColor = RGBColor(128, 128, 128);
@@ -87,8 +88,8 @@ fn draw_strips(
         .disable_y_mesh()
         .disable_y_axis()
         .y_labels(0)
-        .x_labels(6)
-        .x_label_formatter(&|value| axis_label(*value))
+        .x_labels(MARKS)
+        .x_label_formatter(&|value| label(*value, end, MARKS))
         .axis_style(INK)
         .bold_line_style(INK.mix(0.25))
         .light_line_style(TRANSPARENT)
@@ -148,12 +149,101 @@ fn names_width(report: &Report) -> u32 {
     (letters * LETTER_WIDTH + 16).clamp(NAMES_WIDTH.0, NAMES_WIDTH.1)
 }
 
-fn axis_label(value: f64) -> String {
-    if value.fract() == 0.0 { with_thousands(value as u64) } else { format!("{value:.1}") }
+/// A number beside an axis from 0 to `end` that has so many marks at most: all have as many digits
+/// as it takes to tell them apart.
+pub fn label(value: f64, end: f64, marks: usize) -> String {
+    match decimals(end, marks) {
+        0 => with_thousands(value.round() as u64),
+        some => format!("{value:.some$}"),
+    }
+}
+
+/// Marks are at multiples of 1, 2 or 5 of some power of ten, which is more than this.
+fn decimals(end: f64, marks: usize) -> usize {
+    let distance = end / marks as f64;
+    if distance < f64::EPSILON {
+        return 0;
+    }
+    let power = distance.log10().floor();
+    let is_next = distance >= 5.0 * 10_f64.powf(power);
+    (-power - f64::from(u8::from(is_next))).max(0.0) as usize
+}
+
+/// An axis of time from 0 on, in the unit in which its marks are round.
+pub struct TimeAxis {
+    unit_seconds: f64,
+    unit: &'static str,
+    /// Here and below in that unit.
+    pub end: f64,
+}
+
+impl TimeAxis {
+    pub const MARKS: usize = 8;
+
+    pub fn until(seconds: f64) -> TimeAxis {
+        let (unit_seconds, unit) = match seconds {
+            short if short < 300.0 => (1.0, "s"),
+            some if some < 4.0 * 3600.0 => (60.0, "min"),
+            _ => (3600.0, "h"),
+        };
+        TimeAxis { unit_seconds, unit, end: (seconds / unit_seconds).max(f64::MIN_POSITIVE) }
+    }
+
+    pub fn place(&self, seconds: f64) -> f64 {
+        seconds / self.unit_seconds
+    }
+
+    pub fn label(&self, place: f64) -> String {
+        format!("{} {}", label(place, self.end, TimeAxis::MARKS), self.unit)
+    }
 }
 
 /// Lets the page choose the width.
 pub fn scalable(svg: &str, (width, height): (u32, u32)) -> String {
     let fixed = format!("width=\"{width}\" height=\"{height}\"");
     svg.replacen(&fixed, "", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use plotters::coord::ranged1d::{BoldPoints, Ranged};
+    use plotters::coord::types::RangedCoordf64;
+
+    use super::*;
+
+    fn labels(end: f64, marks: usize, label: impl Fn(f64) -> String) -> Vec<String> {
+        let places = RangedCoordf64::from(0.0..end).key_points(BoldPoints(marks));
+        places.into_iter().map(label).collect()
+    }
+
+    #[test]
+    fn marks_can_be_told_apart_and_are_where_they_say() {
+        for end in (1..2000).map(|number| f64::from(number) * 0.003) {
+            for marks in [4, MARKS, TimeAxis::MARKS] {
+                let labels = labels(end, marks, |value| label(value, end, marks));
+                let mut different = labels.clone();
+                different.dedup();
+                assert_eq!(labels, different, "{end}");
+            }
+        }
+        let of = |end| labels(end, MARKS, |value| label(value, end, MARKS));
+        assert_eq!(of(0.25), ["0.00", "0.05", "0.10", "0.15", "0.20", "0.25"]);
+        assert_eq!(of(2.1), ["0.0", "0.5", "1.0", "1.5", "2.0"]);
+        assert_eq!(of(3e6), ["0", "1,000,000", "2,000,000", "3,000,000"]);
+        assert_eq!(of(f64::MIN_POSITIVE).len(), 1);
+    }
+
+    #[test]
+    fn times_have_the_unit_in_which_marks_are_round() {
+        let of = |seconds| {
+            let axis = TimeAxis::until(seconds);
+            labels(axis.end, TimeAxis::MARKS, |place| axis.label(place))
+        };
+        assert_eq!(of(0.3), ["0.00 s", "0.05 s", "0.10 s", "0.15 s", "0.20 s", "0.25 s", "0.30 s"]);
+        assert_eq!(of(4.0)[1], "1 s");
+        assert_eq!(of(300.0), ["0 min", "1 min", "2 min", "3 min", "4 min", "5 min"]);
+        assert_eq!(of(8.0 * 3600.0), ["0 h", "2 h", "4 h", "6 h", "8 h"]);
+        let axis = TimeAxis::until(600.0);
+        assert_eq!((axis.place(600.0), axis.label(axis.place(120.0))), (10.0, "2 min".to_owned()));
+    }
 }

@@ -6,15 +6,14 @@ use plotters::prelude::*;
 
 use crate::faults::{Point, Timeline};
 use crate::measure::Unit;
-use crate::output::plot::scalable;
-use crate::output::quantity::{Scale, with_thousands};
+use crate::output::plot::{INK, TimeAxis, label, scalable};
+use crate::output::quantity::Scale;
 
 const SIZE: (u32, u32) = (920, 190);
 const LABELS_WIDTH: u32 = 84;
 const TIME_HEIGHT: u32 = 26;
+const MARKS: usize = 4;
 
-/// A grey that can be read on light and on dark ground, and three colours.
-const INK: RGBColor = RGBColor(128, 128, 128);
 const TEAL: RGBColor = RGBColor(13, 148, 136);
 const ORANGE: RGBColor = RGBColor(234, 88, 12);
 const INDIGO: RGBColor = RGBColor(99, 102, 241);
@@ -80,26 +79,26 @@ fn draw(
     values: &[f64],
 ) -> DrawResult {
     let top = values.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-    let end = timeline.seconds().max(f64::MIN_POSITIVE);
+    let time = TimeAxis::until(timeline.seconds());
     let mut chart = ChartBuilder::on(area)
         .margin_right(18)
         .margin_top(8)
         .x_label_area_size(TIME_HEIGHT)
         .y_label_area_size(LABELS_WIDTH)
-        .build_cartesian_2d(0.0..end, 0.0..top * 1.06)?;
+        .build_cartesian_2d(0.0..time.end, 0.0..top * 1.06)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_labels(8)
-        .y_labels(4)
-        .x_label_formatter(&|seconds| format!("{seconds:.*} s", decimals(end)))
-        .y_label_formatter(&|value| label(*value, top))
+        .x_labels(TimeAxis::MARKS)
+        .y_labels(MARKS)
+        .x_label_formatter(&|place| time.label(*place))
+        .y_label_formatter(&|value| label(*value, top, MARKS))
         .axis_style(INK)
         .bold_line_style(INK.mix(0.25))
         .light_line_style(TRANSPARENT)
         .label_style(("sans-serif", 12).into_font().color(&INK))
         .draw()?;
-    let steps = steps(timeline, values);
+    let steps = steps(timeline, values).map(|(seconds, value)| (time.place(seconds), value));
     chart.draw_series(
         AreaSeries::new(steps, 0.0, color.mix(0.25)).border_style(color.stroke_width(2)),
     )?;
@@ -107,24 +106,11 @@ fn draw(
 }
 
 /// A value holds for its whole interval: the line goes in steps.
-fn steps(timeline: &Timeline, values: &[f64]) -> Vec<(f64, f64)> {
+fn steps(timeline: &Timeline, values: &[f64]) -> impl Iterator<Item = (f64, f64)> {
     let begins = [0.0].into_iter().chain(timeline.points.iter().map(|point| point.seconds));
     let interval =
         |((begin, point), &value): ((f64, &Point), &f64)| [(begin, value), (point.seconds, value)];
-    begins.zip(&timeline.points).zip(values).flat_map(interval).collect()
-}
-
-fn decimals(range: f64) -> usize {
-    match range {
-        _ if range < 0.05 => 3,
-        _ if range < 0.5 => 2,
-        _ if range < 10.0 => 1,
-        _ => 0,
-    }
-}
-
-fn label(value: f64, top: f64) -> String {
-    if top >= 10.0 { with_thousands(value.round() as u64) } else { format!("{value:.1}") }
+    begins.zip(&timeline.points).zip(values).flat_map(interval)
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@ use plotters::prelude::*;
 
 use crate::explain::Use;
 use crate::measure::Unit;
-use crate::output::plot::{INK, scalable};
+use crate::output::plot::{INK, TimeAxis, label, scalable};
 use crate::output::quantity::Scale;
 use crate::watch::Watched;
 
 const SIZE: (u32, u32) = (920, 320);
 const LABELS_WIDTH: u32 = 84;
 const TIME_HEIGHT: u32 = 26;
+const MARKS: usize = 6;
 
 pub struct Chart {
     /// What the figures beside it are.
@@ -77,26 +78,26 @@ fn draw(
     scale: &Scale,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let top = (most / scale.divisor()).max(f64::MIN_POSITIVE) * 1.06;
-    let end = found.seconds().max(f64::MIN_POSITIVE);
+    let time = TimeAxis::until(found.seconds());
     let mut chart = ChartBuilder::on(area)
         .margin_right(18)
         .margin_top(8)
         .x_label_area_size(TIME_HEIGHT)
         .y_label_area_size(LABELS_WIDTH)
-        .build_cartesian_2d(0.0..end, 0.0..top)?;
+        .build_cartesian_2d(0.0..time.end, 0.0..top)?;
     // The highest first: each lower one covers what is not that one's own.
     for (used_for, tops) in layers.iter().rev() {
-        let seconds = found.moments.all.iter().map(|moment| moment.seconds);
+        let places = found.moments.all.iter().map(|moment| time.place(moment.seconds));
         let heights = tops.iter().map(|top| *top as f64 / scale.divisor());
-        chart.draw_series(AreaSeries::new(seconds.zip(heights), 0.0, color(*used_for)))?;
+        chart.draw_series(AreaSeries::new(places.zip(heights), 0.0, color(*used_for)))?;
     }
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_labels(8)
-        .y_labels(6)
-        .x_label_formatter(&|seconds| time_label(*seconds, end))
-        .y_label_formatter(&|value| format!("{value:.*}", usize::from(top < 10.0)))
+        .x_labels(TimeAxis::MARKS)
+        .y_labels(MARKS)
+        .x_label_formatter(&|place| time.label(*place))
+        .y_label_formatter(&|value| label(*value, top, MARKS))
         .axis_style(INK)
         .bold_line_style(INK.mix(0.25))
         .light_line_style(TRANSPARENT)
@@ -105,19 +106,10 @@ fn draw(
     Ok(())
 }
 
-fn time_label(seconds: f64, end: f64) -> String {
-    match end {
-        _ if end < 10.0 => format!("{seconds:.1} s"),
-        _ if end < 300.0 => format!("{seconds:.0} s"),
-        _ if end < 4.0 * 3600.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.1} h", seconds / 3600.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::sample::leaking;
+    use crate::watch::sample::{leaking, watched};
 
     #[test]
     fn the_parts_lie_one_upon_the_other() {
@@ -133,9 +125,19 @@ mod tests {
     }
 
     #[test]
-    fn times_have_the_unit_that_suits_them() {
-        assert_eq!(time_label(2.0, 4.0), "2.0 s");
-        assert_eq!(time_label(120.0, 600.0), "2 min");
-        assert_eq!(time_label(7200.0, 36_000.0), "2.0 h");
+    fn marks_of_time_are_where_they_say() {
+        let svg = chart(&leaking()).unwrap().unwrap().svg;
+        let place = |label: &str| -> f64 {
+            let end = svg.find(&format!("\n{label}\n</text>")).unwrap();
+            let begin = svg[..end].rfind("<text").unwrap();
+            svg[begin..end].split('"').nth(1).unwrap().parse().unwrap()
+        };
+        let [zero, two, four] = ["0 min", "2 min", "4 min"].map(place);
+        assert!((four - two - (two - zero)).abs() <= 1.0, "{zero} {two} {four}");
+    }
+
+    #[test]
+    fn one_look_has_no_chart() {
+        assert!(chart(&watched(&[(70, 4, 24)])).unwrap().is_none());
     }
 }
