@@ -15,7 +15,7 @@ const STRIP_HEIGHT: u32 = 34;
 const AXIS_HEIGHT: u32 = 40;
 /// Of the names beside the strips, at least and at most; what is longer is cut.
 const NAMES_WIDTH: (u32, u32) = (120, 240);
-const LETTER_WIDTH: u32 = 7;
+pub const LETTER_WIDTH: u32 = 7;
 const LINE_HEIGHT: i32 = 14;
 const MARKS: usize = 6;
 

@@ -10,10 +10,13 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::Advice;
 use super::choice::Standing;
 use crate::measure::{MEMORY, TIME};
-use crate::output::plot::{COLORS, INK, Plot, scalable};
+use crate::output::plot::{COLORS, INK, LETTER_WIDTH, Plot, scalable};
+use crate::output::without_beginning;
 
 const SIZE: (u32, u32) = (960, 460);
 const NAMES_WIDTH: u32 = 300;
+/// What is longer loses its beginning: the settings at its end tell more.
+const NAME_LETTERS: usize = ((NAMES_WIDTH - 16) / LETTER_WIDTH) as usize;
 const NAME_HEIGHT: i32 = 17;
 const BEST: RGBColor = COLORS[1];
 
@@ -127,7 +130,8 @@ fn draw_names(
         area.draw(&line)?;
         let font = ("sans-serif", 13).into_font();
         let style = font.color(&color).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(dot.name.to_owned(), (left, height), &style))?;
+        let name = without_beginning(dot.name, NAME_LETTERS);
+        area.draw(&Text::new(name, (left, height), &style))?;
     }
     Ok(())
 }
@@ -172,5 +176,13 @@ mod tests {
         let svg = scatter(&advice).unwrap().unwrap().svg;
         assert!(svg.contains("fast") && svg.contains("glibc") && !svg.contains("out\n"));
         assert_eq!(svg.matches("<circle").count(), 2);
+    }
+
+    #[test]
+    fn a_name_that_has_no_room_shows_its_end() {
+        let long = "primalloc:purge_delay=0:thp=never:cache_thread=256K";
+        let report = sample::report_of(0.01, &[("glibc", 1.0, 1.0), (long, 0.9, 0.9)]);
+        let svg = scatter(&Advice::on(&report, &[], &[])).unwrap().unwrap().svg;
+        assert!(svg.contains("\n…rge_delay=0:thp=never:cache_thread=256K\n"), "{svg}");
     }
 }
