@@ -86,11 +86,13 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// What is more than nothing is never shown as nothing.
 pub fn ratio_text(ratio: Option<f64>) -> String {
     match ratio {
         None => "–".to_owned(),
         Some(ratio) if ratio >= 99.95 => format!("{ratio:.0}×"),
         Some(ratio) if ratio >= 9.995 => format!("{ratio:.1}×"),
+        Some(ratio) if ratio > 0.0 && ratio < 0.005 => "<0.01×".to_owned(),
         Some(ratio) => format!("{ratio:.2}×"),
     }
 }
@@ -194,6 +196,8 @@ mod tests {
         assert_eq!(spread(&[3.0, 7.0]), "±40 %");
         assert_eq!(ratio_text(Some(0.824)), "0.82×");
         assert_eq!(ratio_text(Some(123.4)), "123×");
+        assert_eq!(ratio_text(Some(0.003)), "<0.01×");
+        assert_eq!(ratio_text(Some(0.0)), "0.00×");
         assert_eq!(ratio_text(None), "–");
     }
 }
