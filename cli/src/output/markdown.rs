@@ -12,21 +12,37 @@ pub fn markdown(report: &Report) -> String {
     }
     text.push('\n');
     for sentence in report.failures().iter().chain(&report.conclusions()) {
-        text += &format!("- {sentence}\n");
+        text += &format!("- {}\n", words(sentence));
     }
     text
 }
 
-/// What is in a table, where a bar would end the cell.
-pub fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+/// What is read, in a table as well: nothing that others have chosen in it is a mark, or ends the
+/// row. Within a word an underscore is none.
+pub fn words(text: &str) -> String {
+    let mut words = String::new();
+    let mut previous = ' ';
+    for c in text.chars() {
+        let is_mark = match c {
+            '_' => !previous.is_alphanumeric(),
+            _ => r"\`*[]<>&|~".contains(c),
+        };
+        if is_mark {
+            words.push('\\');
+        }
+        words.push(if ENDS_OF_LINES.contains(&c) { ' ' } else { c });
+        previous = c;
+    }
+    words
 }
+
+const ENDS_OF_LINES: [char; 2] = ['\n', '\r'];
 
 /// What is typed. No marks in it are as long as those around it; and an empty line, or one that
 /// begins as a heading does, would end the paragraph, while a line's end is shown as a blank
 /// anyway.
 pub fn code(text: &str) -> String {
-    let text = text.replace('\n', " ");
+    let text = text.replace(ENDS_OF_LINES, " ");
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let (marks, blank) = ("`".repeat(longest + 1), if longest > 0 { " " } else { "" });
     format!("{marks}{blank}{text}{blank}{marks}")
@@ -37,7 +53,7 @@ fn header(report: &Report) -> String {
     let mut alignments = String::from("|---|");
     for (index, entry) in report.entries.iter().enumerate() {
         let ratio = if index == 0 { "" } else { " | ratio" };
-        names += &format!(" {} | spread{ratio} |", cell(&entry.title()));
+        names += &format!(" {} | spread{ratio} |", words(&entry.title()));
         alignments += if index == 0 { "--:|--:|" } else { "--:|--:|--:|" };
     }
     format!("{names}\n{alignments}\n")
@@ -96,5 +112,17 @@ mod tests {
         assert_eq!(super::code("echo `date`"), "`` echo `date` ``");
         assert_eq!(super::code("a ``b`` c"), "``` a ``b`` c ```");
         assert_eq!(super::code("sh -c 'a\n\n# b'"), "`sh -c 'a  # b'`");
+    }
+
+    #[test]
+    fn what_others_have_chosen_is_no_mark() {
+        let text = "A=*a* _b_ `c` <d>\n\r| ~e~ [f](g) h\\ &amp; thp=x_y";
+        let expected = r"A=\*a\* \_b_ \`c\` \<d\>  \| \~e\~ \[f\](g) h\\ \&amp; thp=x_y";
+        assert_eq!(super::words(text), expected);
+        let names = [("glibc", 1.0, 1.0), ("glibc:A=<b>\n|*x*", 0.9, 0.9)];
+        let text = super::markdown(&sample::report_of(0.01, &names));
+        let head = r"| | glibc 1.0 | spread | glibc 1.0 A=\<b\> \|\*x\* | spread | ratio |";
+        assert_eq!(text.lines().nth(2), Some(head));
+        assert!(text.contains(r"- glibc:A=\<b\> \|\*x\*: 10 % less time"), "{text}");
     }
 }

@@ -8,7 +8,7 @@ use super::choice::Standing;
 use super::field::Field;
 use super::words::TO_RUN;
 use crate::measure::{FAULTS, MEMORY, QUICK_RUNS, TIME};
-use crate::output::markdown::{cell, code};
+use crate::output::markdown::{code, words};
 use crate::output::quantity::{ratio_text, spread_text};
 use crate::output::report::Row;
 use crate::output::table::{failures, listing, width_of, without_beginning, wrapped_to};
@@ -174,17 +174,17 @@ pub fn markdown(advice: &Advice) -> String {
     text += "|---|---|--:|--:|--:|--:|--:|--:|--:|\n";
     for ranked in advice.ranking() {
         let (mark, name) = match ranked.is_unbeaten {
-            true => ("\\*", format!("**{}**", cell(ranked.name))),
-            false => ("", cell(ranked.name)),
+            true => (words(MARK), format!("**{}**", words(ranked.name))),
+            false => (String::new(), words(ranked.name)),
         };
         text += &format!("| {mark} | {name} | {} |\n", ranked.figures.join(" | "));
     }
     text.push('\n');
-    let remarks = advice.remarks().into_iter().map(|remark| remark.replace(MARK, "\\*"));
+    let remarks = advice.remarks().into_iter();
     for sentence in remarks.chain(report.failures()).chain(advice.sentences()) {
         text += &match sentence.split_once(TO_RUN) {
-            Some((who, command)) => format!("- {who}{TO_RUN}{}\n", code(command)),
-            None => format!("- {sentence}\n"),
+            Some((who, command)) => format!("- {}{TO_RUN}{}\n", words(who), code(command)),
+            None => format!("- {}\n", words(&sentence)),
         };
     }
     text
