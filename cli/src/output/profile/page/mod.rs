@@ -27,7 +27,7 @@ use self::colours::Colours;
 use self::losses::Group;
 use self::view::ViewPart;
 use super::json;
-use super::words::{caption, count, duration, size, utc};
+use super::words::{caption, count, counted, duration, size, utc};
 use crate::output::Host;
 use crate::profile::{Kind, Profile, Series, Sites, Stacks};
 
@@ -109,7 +109,8 @@ fn facts(source: &Source) -> Vec<(&'static str, String)> {
         vec![(if source.verb == "report" { "file" } else { "command" }, source.title.to_owned())];
     facts.extend(facts_of(profile));
     if let Some(host) = &source.host {
-        facts.push(("processor", format!("{}, {} processors", host.processor, host.processors)));
+        let processors = counted(host.processors as i64, "processor");
+        facts.push(("processor", format!("{}, {processors}", host.processor)));
         facts.push(("kernel", host.kernel.clone()));
         facts.push(("C library", host.libc.clone()));
     }
@@ -220,6 +221,24 @@ mod tests {
             assert!(page.contains(part), "{part}");
         }
         assert!(!page.contains("id=\"view3\""), "the first file of a process has not grown");
+    }
+
+    #[test]
+    fn one_processor_is_no_plural() {
+        let profile = sample::service();
+        let stacks = Stacks::new(&profile);
+        let host = Host { processors: 1, ..Host::of_this_machine() };
+        let series = series(&profile);
+        let source = Source {
+            verb: "profile",
+            title: "service",
+            stacks: &stacks,
+            series: &series,
+            remarks: &[],
+            host: Some(host),
+        };
+        let facts = facts(&source);
+        assert!(facts.iter().any(|(_, fact)| fact.ends_with(", 1 processor")), "{facts:?}");
     }
 
     #[test]
