@@ -136,17 +136,24 @@
   };
   search.addEventListener("input", find);
 
-  // A click on a head sorts by it, a second one the other way around.
+  // A click on a head, or Enter, sorts by it, numbers from the largest and names from the first on;
+  // a second one the other way around.
   for (const head of all("thead th[scope]")) {
+    head.tabIndex = 0;
+    head.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") head.click();
+    });
     head.addEventListener("click", () => {
-      const down = head.getAttribute("aria-sort") !== "descending";
+      const before = head.getAttribute("aria-sort");
       const column = head.cellIndex;
       const body = head.closest("table").tBodies[0];
+      const isNumber = "value" in body.rows[0].cells[column].dataset;
+      const down = isNumber ? before !== "descending" : before === "ascending";
       const value = (row) => {
         const cell = row.cells[column];
-        return "value" in cell.dataset ? Number(cell.dataset.value) : cell.textContent.trim();
+        return isNumber ? Number(cell.dataset.value) : cell.textContent.trim();
       };
-      const order = (a, b) => (typeof a === "number" ? b - a : a.localeCompare(b));
+      const order = (a, b) => (isNumber ? b - a : b.localeCompare(a));
       const rows = [...body.rows].sort((a, b) => order(value(a), value(b)) * (down ? 1 : -1));
       all("th", head.parentNode).forEach((each) => each.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");

@@ -48,7 +48,14 @@ addEventListener("load", () => {
   note("found", document.querySelector(".told").textContent);
   const head = shown(document.querySelectorAll("thead th[scope]"))[0];
   head.click();
+  const order = (a, b) => a.localeCompare(b);
+  const rows = [...head.closest("table").tBodies[0].rows];
+  const texts = rows.map((row) => row.cells[0].textContent.trim());
+  note("ordered", texts.join() === [...texts].sort(order).join());
   note("sorted", head.getAttribute("aria-sort"));
+  head.focus();
+  head.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}));
+  note("keyed", head === document.activeElement && head.getAttribute("aria-sort"));
   document.querySelectorAll("input[name=view]")[1].click();
   note("other", shown(document.querySelectorAll(".view.v1")).length > 0
        && shown(document.querySelectorAll(".view.v0")).length === 0);
@@ -133,7 +140,8 @@ def test_a_reader_finds_a_way_about(pages, browser, tmp_path, kind):
         assert said["keys"] == "_start __libc_start_main_impl _start _start", said
         assert said["escaped"] == "true", said
         assert re.match(r"\d+ frames?, [\d.]+ % of all bytes", said["found"]), said
-        assert said["sorted"] == "descending", said
+        assert said["sorted"] == "ascending" and said["ordered"] == "true", said
+        assert said["keyed"] == "descending", said
 
 
 @pytest.mark.parametrize("kind", KINDS)
