@@ -117,6 +117,22 @@ fn a_request_ends_it_with_the_report() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("It has not grown in"));
 }
 
+/// As by Ctrl-Z and fg.
+#[test]
+fn it_stops_and_goes_on_as_it_is_asked() {
+    let process = growing("stopped", "0", None);
+    let tool = watching(&process, &[]);
+    let pid = Pid::from_raw(tool.id() as i32);
+    let state = || procfs::process::Process::new(pid.as_raw())?.stat();
+    kill(pid, Signal::SIGTSTP).unwrap();
+    wait_until("it to stop", || state().unwrap().state == 'T');
+    kill(pid, Signal::SIGCONT).unwrap();
+    wait_until("it to go on", || state().unwrap().state != 'T');
+    kill(pid, Signal::SIGTERM).unwrap();
+    let output = tool.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+}
+
 /// The tool with a program that it starts on the library itself, if that is built.
 fn watch_program(words: &[&str], program: &[&str]) -> Option<assert_cmd::assert::Assert> {
     let mut tool = tool();

@@ -183,13 +183,16 @@ impl Supervisor {
     }
 
     /// Waits until a signal asks for an end, or `is_over`, which is asked again and again; tells
-    /// whether it was a signal.
+    /// whether it was a signal. Who asks the tool to stop stops it alone.
     pub fn wait_for_request(&mut self, is_over: impl Fn() -> bool) -> Result<bool> {
         while !is_over() {
             self.wait_for_signal(PollTimeout::from(PATIENCE_MILLISECONDS))?;
             while let Some(info) = self.read_signal()? {
                 if is_request(&info) {
                     return Ok(true);
+                }
+                if is_unignored(&info, &[Signal::SIGTSTP]) {
+                    raise(Signal::SIGSTOP).context("cannot stop")?;
                 }
             }
         }
@@ -283,10 +286,15 @@ fn is_from_terminal(info: &siginfo) -> bool {
     info.ssi_code == libc::SI_KERNEL
 }
 
-/// Whether it asks the tool to end. One that nohup or a shell has had ignored does not.
+/// Whether it asks the tool to end.
 fn is_request(info: &siginfo) -> bool {
-    let is_ending = ENDING.iter().any(|signal| *signal as u32 == info.ssi_signo);
-    is_ending && !is_ignored(info.ssi_signo as i32)
+    is_unignored(info, &ENDING)
+}
+
+/// Whether it is one of these, and nohup or a shell has not had it ignored.
+fn is_unignored(info: &siginfo, signals: &[Signal]) -> bool {
+    let is_it = signals.iter().any(|signal| *signal as u32 == info.ssi_signo);
+    is_it && !is_ignored(info.ssi_signo as i32)
 }
 
 fn is_ignored(signal: i32) -> bool {
