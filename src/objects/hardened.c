@@ -6,7 +6,6 @@
 
 #include "base/print.h"
 #include "objects/call_counts.h"
-#include "objects/foreign.h"
 #include "objects/hardened_bin.h"
 #include "objects/hardened_block.h"
 #include "objects/hardened_slab.h"
@@ -59,7 +58,7 @@ void *hardened_allocate(struct thread_cache *cache, unsigned object_class) {
 
 /* Why a pointer is no live block. */
 static PRIM_COLD void complain_of(const char *call, const void *block, unsigned object_class) {
-    if (object_class == 0) {
+    if (object_class == 0 || object_class > CLASS_COUNT) {
         hardened_complain("no block, or freed before", call, block);
         return;
     }
@@ -70,10 +69,14 @@ static PRIM_COLD void complain_of(const char *call, const void *block, unsigned 
 }
 
 /* A block that is served from elsewhere: large, an arena's, libc's, one of before the options were
- * read. */
+ * read. The first slice of a large block leads to it, but only its beginning is one to be freed;
+ * whoever has placed a block complains by himself. */
 static PRIM_NOINLINE bool is_other(const void *block, unsigned object_class) {
-    if (object_class == 0) {
-        return foreign_usable_size(block) != 0;
+    if (object_class == 0 || object_class == CLASS_ARENA) {
+        return usable_size(block) != 0;
+    }
+    if (object_class == CLASS_LARGE) {
+        return (uintptr_t)block % SLICE_SIZE == 0;
     }
     return object_class > CLASS_COUNT || !hardened_slab_of(block);
 }
@@ -84,13 +87,18 @@ static PRIM_NOINLINE _Atomic uint8_t *live_state(const void *block) {
     return state && load_relaxed(state) ? state : NULL;
 }
 
+/* Who meets another pointer that is no block counts it. */
+PRIM_INLINE bool is_to_be_counted(unsigned object_class) {
+    return object_class == 0 || object_class > CLASS_LARGE;
+}
+
 bool hardened_check(const char *call, const void *block) {
     unsigned object_class = span_class_of(block);
     if (live_state(block) || is_other(block, object_class)) {
         return true;
     }
     complain_of(call, block, object_class);
-    return object_class == 0; /* for who counts such pointers */
+    return is_to_be_counted(object_class);
 }
 
 /* All of a block up to options.zero_max; of greater ones so much at their beginning, where links
@@ -117,11 +125,9 @@ PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
         return true;
     }
     unsigned object_class = span_class_of(block);
-    if (!block || !is_other(block, object_class)) {
-        if (block) {
-            complain_of("free", block, object_class);
-        }
-        return object_class != 0;
+    if (!is_other(block, object_class)) {
+        complain_of("free", block, object_class);
+        return !is_to_be_counted(object_class);
     }
     bool is_span = object_class && object_class <= CLASS_LARGE;
     struct span *span = is_span ? span_of_block(block) : NULL;

@@ -11,6 +11,9 @@ ATTACKS = {
     "double-free-later": "freed before: free of 0x",
     "double-free-large": "no block, or freed before: free of 0x",
     "interior": "no block: free of 0x",
+    "interior-large": "no block, or freed before: free of 0x",
+    "realloc-interior-large": "no block, or freed before: realloc of 0x",
+    "double-free-heap": "no block, or freed before: free of 0x",
     "foreign": "no block, or freed before: free of 0x",
     "realloc-freed": "freed before: realloc of 0x",
     "written-after-free": "written after free: malloc of 0x",
@@ -49,24 +52,27 @@ def test_checks_know_where_hardened_blocks_begin(attack):
         assert text.startswith("primalloc: this pointer leads into a block, not to its beginning")
 
 
-@pytest.mark.parametrize("name", ["double-free", "interior", "realloc-freed", "written-after-free"])
+@pytest.mark.parametrize("name", ["double-free", "interior", "interior-large",
+                                  "realloc-interior-large", "double-free-heap", "realloc-freed",
+                                  "written-after-free"])
 def test_report_and_go_on(attack, name):
     result = attack(name, PRIMALLOC_HARDENED="1", PRIMALLOC_HARDENED_GO_ON="1")
     assert result.returncode == 0
     assert result.stderr.decode().startswith("primalloc: " + ATTACKS[name])
-    if name in ("double-free", "realloc-freed"):
+    if name in ("double-free", "realloc-freed", "interior-large", "realloc-interior-large"):
         assert result.stdout == b"held\n"
 
 
-def test_what_is_no_block_is_counted(attack, tmp_path):
+@pytest.mark.parametrize("name", ["foreign", "double-free-heap"])
+def test_what_is_no_block_is_counted(attack, tmp_path, name):
     line = tmp_path / "stats"
-    attack("foreign", PRIMALLOC_HARDENED="1", PRIMALLOC_HARDENED_GO_ON="1",
+    attack(name, PRIMALLOC_HARDENED="1", PRIMALLOC_HARDENED_GO_ON="1",
            PRIMALLOC_STATS_OUTPUT=str(line))
     assert line.read_text().endswith(" foreign=1\n")
 
 
 @pytest.mark.parametrize("name", [
-    "link", "order", "reuse", "secret", "walk", "interior", "foreign"])
+    "link", "order", "reuse", "secret", "walk", "interior", "interior-large", "foreign"])
 def test_default_heap_trusts(harness, fixtures, name):
     """The attacks are real ones: without the mode they work."""
     result = harness.run([fixtures("hardened.c"), name], environment=harness.preloaded())
