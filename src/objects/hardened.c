@@ -107,10 +107,10 @@ static void clear(void *block, size_t size) {
     memset(block, 0, bits_min(size, options.zero_max));
 }
 
-PRIM_COLD bool hardened_release(struct thread_cache *cache, void *block) {
+PRIM_COLD bool hardened_release(void *block) {
     _Atomic uint8_t *state = live_state(block);
     if (state) {
-        struct hardened_cache *own = cache_of(cache);
+        struct hardened_cache *own = cache_of(thread_cache_own());
         unsigned object_class = load_relaxed(state);
         if (options.stats) {
             call_counts_frees(object_class, 1);

@@ -368,7 +368,7 @@ PRIM_NOINLINE void release_slow(void *block) {
  * what a hardened heap has dealt with; 0 for what is not ours, and NULL, and then nothing is
  * done. */
 static unsigned release_any(struct thread_cache *cache, void *block) {
-    if (hardened_is_on() && hardened_release(cache, block)) {
+    if (hardened_is_on() && hardened_release(block)) {
         return CLASS_OF_8;
     }
     unsigned object_class = span_class_of(block);

@@ -52,6 +52,12 @@ def test_checks_know_where_hardened_blocks_begin(attack):
         assert text.startswith("primalloc: this pointer leads into a block, not to its beginning")
 
 
+def test_moved_blocks_wait(attack):
+    """Where the pages of the block that was left lie is a throw, too: some tries."""
+    for _ in range(6):
+        assert attack("moved", PRIMALLOC_HARDENED="1").stdout == b"held\n"
+
+
 @pytest.mark.parametrize("name", ["double-free", "interior", "interior-large",
                                   "realloc-interior-large", "double-free-heap", "realloc-freed",
                                   "written-after-free"])
