@@ -129,11 +129,6 @@ PRIM_COLD bool hardened_release(void *block) {
         complain_of("free", block, object_class);
         return !is_to_be_counted(object_class);
     }
-    bool is_span = object_class && object_class <= CLASS_LARGE;
-    struct span *span = is_span ? span_of_block(block) : NULL;
-    if (span && span_state(span) == SPAN_LARGE) {
-        clear(block, span_size(span)); /* it is nobody's at once */
-    }
     return false;
 }
 

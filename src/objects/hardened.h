@@ -33,8 +33,8 @@ void hardened_free(void *block, struct hardened_cache *own);
 void *hardened_allocate(struct thread_cache *cache, unsigned object_class);
 
 /* True if the pointer is dealt with: a block of a hardened slab, or one that leads into such a slab
- * or into a large block and is no block. Else it is another kind's, whose own free goes on, with its
- * contents cleared; or nobody's, which was reported. */
+ * or into a large block and is no block. Else it is another kind's, whose own free goes on; or
+ * nobody's, which was reported. */
 bool hardened_release(void *block);
 
 /* Reports a pointer that is no live block; false if it leads into a hardened slab or a large

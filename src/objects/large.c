@@ -93,8 +93,14 @@ static PRIM_COLD struct span *take_kept(size_t size, size_t alignment, bool *is_
     return span;
 }
 
+/* What a block of a hardened heap leaves: as much of it as of any that is freed. */
+static PRIM_COLD void clear(uintptr_t start, size_t size) {
+    memset((void *)start, 0, bits_min(size, options.zero_max));
+}
+
 /* The block has ended, and its span and guard may serve another. */
-static PRIM_COLD void end_guarded(struct span *span) {
+static PRIM_COLD void end_hardened(struct span *span) {
+    clear(span->address, span_size(span));
     page_heap_count(span, false);
     span_withdraw(span);
     span = large_guard_keep(span);
@@ -107,8 +113,8 @@ static PRIM_COLD void end_guarded(struct span *span) {
 static void end_block(struct span *span, enum span_state state) {
     if (state == SPAN_CLEAN) {
         part_from_guard(span);
-    } else if (PRIM_UNLIKELY(span->has_guard)) {
-        end_guarded(span);
+    } else if (PRIM_UNLIKELY(options.hardened)) {
+        end_hardened(span);
         return;
     }
     purge_free(span, threshold_end(span, state));
@@ -267,6 +273,9 @@ PRIM_COLD bool large_resize(struct span *span, size_t size) {
     }
     if (span->object_class != CLASS_LARGE || slices == old_slices) {
         return resize(span, slices);
+    }
+    if (slices < old_slices && options.hardened) {
+        clear(span->address + slices * SLICE_SIZE, (old_slices - slices) * SLICE_SIZE);
     }
     large_guard_end(span);
     bool is_done = resize(span, span_slices(size));

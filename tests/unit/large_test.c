@@ -238,6 +238,28 @@ static void test_no_move_of_pieces(void **state) {
     large_release(span_of_block(moved));
 }
 
+/* Hardened: what a block leaves as it moves or becomes lesser is cleared as a freed one. */
+static void test_what_is_left_is_cleared(void **state) {
+    (void)state;
+    uint64_t zero_max = options.zero_max;
+    options.hardened = true;
+    options.moves = false;
+    options.zero_max = SIZE_MAX;
+    struct span *span = take(mebibyte);
+    const unsigned char *left = memset((void *)span->address, 1, mebibyte);
+    unsigned char *block = large_move(span, 2 * mebibyte);
+    assert_ptr_not_equal(block, left);
+    assert_true(is_zero(left, mebibyte));
+    memset(block, 1, 2 * mebibyte);
+    assert_true(large_resize(span_of_block(block), mebibyte));
+    assert_true(is_zero(block + mebibyte + SLICE_SIZE, mebibyte - SLICE_SIZE)); /* no guard there */
+    large_release(span_of_block(block));
+    large_trim();
+    options.zero_max = zero_max;
+    options.moves = true;
+    options.hardened = false;
+}
+
 /* Hardened: a freed block's span, guard and all, is the next one's of about its size. What is kept
  * goes when another size needs room, or when asked for. */
 static void test_kept_guards(void **state) {
@@ -281,6 +303,7 @@ int main(void) {
         cmocka_unit_test(test_move_to_pages),
         cmocka_unit_test(test_no_move_of_pieces),
         cmocka_unit_test(test_kept_guards),
+        cmocka_unit_test(test_what_is_left_is_cleared),
     };
     return cmocka_run_group_tests_name("large", tests, NULL, NULL);
 }
