@@ -255,15 +255,16 @@ static enum check_fault judge(const void *block, const struct request *request,
     if (bounds.object_class == 0) {
         return foreign_usable_size(block) ? FAULT_NONE : FAULT_FOREIGN;
     }
-    if (bounds.object_class == CLASS_ARENA) {
-        return usable_size(block) ? FAULT_NONE : FAULT_INVALID;
+    if (bounds.object_class > CLASS_LARGE) { /* where blocks are known by their beginning */
+        bounds.start = (uintptr_t)block;
+        bounds.size = usable_size(block);
     }
     *around = check_record_in(&bounds);
     if (*around) {
         return (uintptr_t)block - (*around)->block < (*around)->size ? FAULT_INTERIOR
                                                                      : FAULT_INVALID;
     }
-    return bounds.size && bounds.start != (uintptr_t)block ? FAULT_INVALID : FAULT_NONE;
+    return bounds.size && bounds.start == (uintptr_t)block ? FAULT_NONE : FAULT_INVALID;
 }
 
 /* With the lock held: looks at everything that the call tells of a live block. */

@@ -143,6 +143,11 @@ static const misuse all[] = {
     {"free_inside_large", INTERIOR, [] { drop(take(malloc(3000000)) + 1500000); }},
     {"free_before_block", INVALID, [] { drop(take(malloc(100)) - 16); }},
     {"free_behind_block", INVALID, [] { drop(take(malloc(100)) + 100); }},
+    {"free_behind_last_block_of_slab", INVALID,
+     [] {
+         auto place = reinterpret_cast<uintptr_t>(take(malloc(100))); /* 144 with zones */
+         drop(reinterpret_cast<void *>((place | 16383) - 15));
+     }},
     {"free_beside_blocks", INVALID, [] { drop(take(malloc(100)) + 1024); }},
     {"free_inside_aligned", INTERIOR, [] { drop(take(aligned_alloc(4096, 5000)) + 64); }},
     {"free_inside_freed", INTERIOR,
@@ -302,6 +307,7 @@ static const misuse all[] = {
          drop(block);
      }},
     {"free_inside_block_of_heap", INVALID, [] { drop(take_from(prim_heap_new(), 100) + 8); }},
+    {"free_before_block_of_heap", INVALID, [] { drop(take_from(prim_heap_new(), 100) - 16); }},
     {"delete_in_heap", WRONG_FUNCTION, [] { operator delete(take_from(prim_heap_new(), 100)); }},
     {"write_after_free", USE_AFTER_FREE,
      [] {

@@ -180,6 +180,19 @@ def test_double_free_without_a_level(harness, fixtures, each_library, case):
     assert int(re.search(r"double_frees +(\d+)", text)[1]) >= 1
 
 
+GUARDED = {"PRIMALLOC_GUARDED": "1", "PRIMALLOC_GUARDED_BYTES": "1", "PRIMALLOC_GUARDED_RATE": "0",
+           "PRIMALLOC_GUARDED_SLOTS": "2000"}
+
+
+@pytest.mark.parametrize("name", ["free_inside", "free_before_block", "realloc_inside"])
+def test_blocks_between_forbidden_pages(harness, misuse, name):
+    """Of which no address but the first is known: still the level says what follows."""
+    result = run(harness, [misuse, name], MALLOC_CHECK_="3", **GUARDED)
+    assert result.returncode == ABORTED
+    assert result.stderr.startswith(
+        b"primalloc: this pointer leads into the heap, but to no block\n")
+
+
 CLEAN = {
     "python3": ["python3", "-c", "import json, re, threading, subprocess\n"
                 "data = {str(i): list(range(i % 50)) for i in range(5000)}\n"
