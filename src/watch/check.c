@@ -308,7 +308,8 @@ static void checked_release(const struct watcher *self, void *block,
     struct check_record *record = live_record(block, request, &now, &fault);
     if (record) {
         plain = plain_of(record);
-        is_kept = record->size <= QUARANTINE_BLOCK_MAX && !record->is_in_heap;
+        is_kept =
+            bits_max(record->size, record->front) <= QUARANTINE_BLOCK_MAX && !record->is_in_heap;
         record->is_freed = true;
         record->freed_call = (uint8_t)request->call;
         record->freed = now;

@@ -92,6 +92,11 @@ void check_table_remove(struct check_record *record) {
     table.count--;
 }
 
+/* What alignment puts before a block is kept with it. */
+static size_t room_of(const struct check_record *record) {
+    return record->front + record->size + sizeof *record;
+}
+
 void check_table_quarantine(struct check_record *record) {
     record->newer = NULL;
     if (table.newest) {
@@ -100,7 +105,7 @@ void check_table_quarantine(struct check_record *record) {
         table.oldest = record;
     }
     table.newest = record;
-    table.quarantined_bytes += record->size + sizeof *record;
+    table.quarantined_bytes += room_of(record);
 }
 
 struct check_record *check_table_expired(void) {
@@ -112,7 +117,7 @@ struct check_record *check_table_expired(void) {
     if (!table.oldest) {
         table.newest = NULL;
     }
-    table.quarantined_bytes -= record->size + sizeof *record;
+    table.quarantined_bytes -= room_of(record);
     return record;
 }
 

@@ -76,6 +76,17 @@ static void quarantine(size_t number, size_t size) {
     check_table_quarantine(record);
 }
 
+/* What lies before an aligned block counts as the block does. */
+static void test_room_before_blocks_counts(void **state) {
+    (void)state;
+    struct check_record *record = check_table_add(place(0));
+    record->front = QUARANTINE_SIZE + 1;
+    check_table_quarantine(record);
+    assert_ptr_equal(check_table_expired(), record);
+    check_table_remove(record);
+    assert_null(check_table_expired());
+}
+
 /* Nothing leaves before there is too much; then the oldest first, until there is no more. */
 static void test_quarantine(void **state) {
     (void)state;
@@ -112,6 +123,7 @@ int main(void) {
         cmocka_unit_test(test_find_what_was_added),
         cmocka_unit_test(test_records_are_used_again),
         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_room_before_blocks_counts),
         cmocka_unit_test(test_quarantine),
     };
     return cmocka_run_group_tests_name("check_table", tests, NULL, NULL);
