@@ -434,6 +434,9 @@ enum check_status check_one(const void *block) {
         fault = judge(block, &request, &around);
     }
     release_lock();
+    if (fault >= FAULT_UNDERRUN) { /* which was told */
+        act_on(fault);
+    }
     return status_of(fault);
 }
 

@@ -53,7 +53,7 @@ bool check_begin_late(check_handler *handler);
  * interrupted us, where check_one knows nothing either. */
 unsigned check_all(const char *occasion);
 
-/* Looks at one block. */
+/* Looks at one block; what was done to its zones has the consequences of any look. */
 enum check_status check_one(const void *block);
 
 /* Of a block in an arena: where the plain block begins, or the pointer itself; makes the program's
