@@ -9,6 +9,7 @@
 #include "objects/arena_chunk.h"
 #include "objects/arena_find.h"
 #include "objects/call_counts.h"
+#include "objects/complaint.h"
 #include "objects/foreign.h"
 #include "objects/heap.h"
 #include "objects/large.h"
@@ -432,14 +433,19 @@ void *arena_reallocate(void *block, size_t size) {
         sampler_end(block, 0);
         thread_sampler_see_large(block, size, 0);
     }
+    bool leaves = is_sampled || load_relaxed(&found.arena->is_deleted);
+    struct arena_request request = {.size = size};
+    void *target = is_done || leaves ? NULL : arena_allocate(found.arena, request, NULL);
     thread_cache_leave();
     if (is_done) {
         return block;
     }
-    bool leaves = is_sampled || load_relaxed(&found.arena->is_deleted);
-    void *target =
-        leaves ? allocate(size)
-               : arena_allocate_entering(found.arena, (struct arena_request){.size = size}, NULL);
+    if (leaves) {
+        target = allocate_slow(size);
+    } else if (!target && size > found.usable) { /* else the block will do: nobody is told */
+        complaint_memory(size);
+        errno = ENOMEM;
+    }
     return move_to(target, block, found.usable, size);
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include "objects/complaint.h"
 #include "os/memory.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -331,6 +332,32 @@ static void test_visitors(void **state) {
     arena_destroy(arena);
 }
 
+static unsigned told;
+
+static void listen(int error, const char *text, void *context) {
+    told += error == ENOMEM && text && !context;
+}
+
+/* At the limit, too, a block may become lesser, which is no error. */
+static void test_lesser_block_at_the_limit(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    char *block = take(arena, 9000);
+    fill_pattern(block, 9000, 1);
+    arena_set_limit(arena, arena_counts(arena).live_bytes);
+    complaint_set_function(listen, NULL);
+    errno = ERRNO_MARK;
+    assert_ptr_equal(reallocate(block, 100), block);
+    assert_int_equal(errno, ERRNO_MARK);
+    assert_int_equal(told, 0);
+    assert_int_equal(check_pattern(block, 100, 1), 100);
+    assert_null(reallocate(block, 20000));
+    assert_int_equal(errno, ENOMEM);
+    assert_int_equal(told, 1);
+    complaint_set_function(NULL, NULL);
+    arena_destroy(arena);
+}
+
 /* One that threads share is made once, and is no block; but not by a handler inside of us. */
 static void test_shared(void **state) {
     (void)state;
@@ -363,6 +390,7 @@ int main(void) {
         cmocka_unit_test(test_impossible),
         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_lesser_block_at_the_limit),
         cmocka_unit_test(test_deleted_arena_ends_with_its_last_block),
         cmocka_unit_test(test_wrong_pointers),
         cmocka_unit_test(test_lent_memory),
