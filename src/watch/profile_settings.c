@@ -8,6 +8,7 @@
 
 enum {
     SIGNALS_MAX = 64,
+    NUMBER_DIGITS = 13, /* of so many seconds the microseconds fit in a word */
     PERCENT_PLACES = 4,
     SHARE_WHOLE = 1000000,
     BUDGET_BY_RATE = SHARE_WHOLE + 1
@@ -28,7 +29,7 @@ static const struct signal_name signal_names[] = {
 static bool read_number(const char *text, size_t length, bool has_unit, uint64_t *number) {
     uint64_t value = 0;
     size_t i = 0;
-    for (; i < length && i < 15 && text[i] >= '0' && text[i] <= '9'; i++) {
+    for (; i < length && i < NUMBER_DIGITS && text[i] >= '0' && text[i] <= '9'; i++) {
         value = value * 10 + (uint64_t)(text[i] - '0');
     }
     uint64_t factor = i == length ? 1 : has_unit ? size_unit(text + i, length - i) : 0;

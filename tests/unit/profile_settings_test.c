@@ -34,6 +34,8 @@ static void everything_at_once(void **state) {
     assert_true(read_settings(",signal=SIGHUP,rate=1"));
     assert_int_equal(settings.signal, SIGHUP);
     assert_int_equal(settings.rate, 1);
+    assert_true(read_settings(",seconds=9999999999999"));
+    assert_int_equal(settings.seconds, 9999999999999);
     assert_true(read_settings(",signal=34"));
     assert_int_equal(settings.signal, 34);
 }
@@ -69,6 +71,7 @@ static void what_is_wrong_is_named(void **state) {
                                         "a,b",
                                         "a,",
                                         "a,seconds=1K",
+                                        "a,seconds=18446744073710",
                                         "a,signal=KILL9",
                                         "a,signal=65",
                                         "a,signal=9",
