@@ -40,13 +40,18 @@ const struct option_row option_rows[OPTION_COUNT] = {
 #include "settings/options.def"
 #undef OPTION
 
-enum { TEXTS_SIZE = 4 * OPTION_TEXT_SIZE };
+/* How many options are TEXT. */
+enum {
+    TEXT_COUNT = 0
+#define OPTION(name, type, when, initial, minimum, maximum, unit, sentence) \
+    +(TYPE_##type == TYPE_TEXT)
+#include "settings/options.def"
+#undef OPTION
+};
 
 _Atomic uint8_t option_sources[OPTION_COUNT];
 
-static PRIM_FAR char
-    texts[TEXTS_SIZE]; /* copies of the values of TEXT options, terminated, as they came */
-static size_t texts_used;
+static PRIM_FAR char texts[TEXT_COUNT][OPTION_TEXT_SIZE]; /* values of TEXT options, terminated */
 
 const char *option_name(const struct option_row *row) {
     return (const char *)&option_texts + row->texts;
@@ -122,13 +127,21 @@ void option_set(const struct option_row *row, uint64_t value, enum option_source
     }
 }
 
+/* Each has a place of its own, however often it is set. */
+static char *text_place(const struct option_row *row) {
+    char *place = texts[0];
+    for (const struct option_row *other = option_rows; other != row; other++) {
+        place += other->type == TYPE_TEXT ? OPTION_TEXT_SIZE : 0;
+    }
+    return place;
+}
+
 void option_set_text(const struct option_row *row, const char *text, size_t length,
                      enum option_source source) {
     if (take_over(row, source)) {
-        size_t size = bits_min(length, TEXTS_SIZE - 1 - texts_used);
-        char *copy = memcpy(texts + texts_used, text, size);
-        texts_used = bits_min(texts_used + size + 1, TEXTS_SIZE - 1);
-        *(const char **)place_of(row) = size ? copy : NULL;
+        char *copy = memcpy(text_place(row), text, length);
+        copy[length] = '\0';
+        *(const char **)place_of(row) = length ? copy : NULL;
     }
 }
 

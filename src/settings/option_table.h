@@ -68,7 +68,7 @@ const struct option_row *option_row_named(const char *name, size_t length);
 const struct option_row *option_row_nearest(const char *name, size_t length);
 
 /* Gives an option a value in its range, unless a source that overrides this one has done so. A text
- * without a byte is none. */
+ * is shorter than OPTION_TEXT_SIZE; one without a byte is none. */
 void option_set(const struct option_row *row, uint64_t value, enum option_source source);
 void option_set_text(const struct option_row *row, const char *text, size_t length,
                      enum option_source source);

@@ -217,6 +217,36 @@ static void test_long_text(void **state) {
     assert_string_equal(options.stats_output, path + 1);
 }
 
+/* All of the longest, given twice: each has its room. */
+static void test_longest_texts(void **state) {
+    (void)state;
+    static const char *const names[] = {"stats_output", "profile", "leak_report", "leak_suppress"};
+    static const char *const *const texts[] = {&options.stats_output, &options.profile,
+                                               &options.leak_report, &options.leak_suppress};
+    char path[OPTION_TEXT_SIZE];
+    char list[5 * OPTION_TEXT_SIZE] = "";
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        memset(path, (int)('a' + i), sizeof path - 1);
+        path[sizeof path - 1] = '\0';
+        size_t length = strlen(list);
+        snprintf(list + length, sizeof list - length, "%s=%s,", names[i], path);
+    }
+    char variable[sizeof list + 32];
+    snprintf(variable, sizeof variable, "PRIMALLOC_OPTIONS=%s", list);
+    char *environment[] = {variable, NULL};
+    for (unsigned round = 0; round < 2; round++) {
+        forget();
+        unit_capture_errors(errors, sizeof errors, read_environment, environment);
+        assert_string_equal(errors, "");
+        for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
+            assert_non_null(*texts[i]);
+            assert_int_equal(strlen(*texts[i]), OPTION_TEXT_SIZE - 1);
+            assert_int_equal(strspn(*texts[i], (char[2]){(char)('a' + i)}), OPTION_TEXT_SIZE - 1);
+        }
+    }
+    forget();
+}
+
 static void test_unknown_names(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
@@ -366,6 +396,7 @@ int main(void) {
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_longest_texts),
         cmocka_unit_test(test_unknown_names),
         cmocka_unit_test(test_names_of_others),
         cmocka_unit_test(test_list),
