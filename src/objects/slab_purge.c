@@ -64,7 +64,7 @@ static void add_blocks(struct slab_set *set, struct span *slab, char *first, uns
 static void hold_block(struct slab_set *set, struct span *slab, int count) {
     slab->used_count = (uint16_t)(slab->used_count + count);
     slab->asleep_count = (uint16_t)(slab->asleep_count - count);
-    set->used_count += (uint32_t)count;
+    set->used_count += (uint64_t)count;
     slab_set_rest_of(slab)->asleep_count -= (uint32_t)count;
 }
 

@@ -38,7 +38,7 @@ struct slab_set {
     struct span *carving;               /* (lock: CLASS) the slab that fresh blocks come from */
     struct span *buckets[BUCKET_COUNT]; /* (lock: CLASS) slabs with free blocks that are awake */
     struct span *asleep;                /* (lock: CLASS) slabs in BUCKET_ASLEEP */
-    uint32_t used_count;                /* (lock: CLASS) blocks handed out */
+    uint64_t used_count;                /* (lock: CLASS) blocks handed out */
     _Atomic uint32_t free_count;        /* (atomic: hint) blocks in free lists; written under the
                                            lock, as settled_count is */
 };

@@ -13,7 +13,7 @@ static void add_totals(struct shard *shard, unsigned object_class, void *context
     lock_acquire(&set->lock, LOCK_CLASS);
     size_t slab_bytes = (size_t)set->slab_count * class->slices * SLICE_SIZE;
     size_t free_blocks = load_relaxed(&set->free_count) + rest->asleep_count;
-    size_t free_bytes = slab_bytes - (size_t)set->used_count * class->size;
+    size_t free_bytes = slab_bytes - set->used_count * class->size;
     totals->slab_count += set->slab_count;
     totals->slab_bytes += slab_bytes;
     totals->free_bytes += free_bytes;

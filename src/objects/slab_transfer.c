@@ -139,7 +139,7 @@ static bool visit(struct shard *shard, unsigned object_class, bool all) {
     struct slab_set_rest *rest = &shard->rests[object_class];
     void *list = NULL;
     lock_acquire(&set->lock, LOCK_CLASS);
-    bool is_much_idle = rest->listed_least * LITTLE_DIVISOR >= set->used_count;
+    bool is_much_idle = (uint64_t)rest->listed_least * LITTLE_DIVISOR >= set->used_count;
     if (set->has_lists && (all || is_much_idle)) {
         list = pop(set, rest);
         store_relaxed(&slab_transfer_is_left[object_class], true);

@@ -414,6 +414,20 @@ static void test_fork_within_a_purge(void **state) {
     check_nothing_left();
 }
 
+/* More blocks in use than 32 bits count: of 16 bytes each, 64 GiB. */
+static void test_very_many_blocks(void **state) {
+    (void)state;
+    const uint64_t many = (uint64_t)1 << 32;
+    unsigned object_class = size_class_of(16);
+    struct slab_totals before = {0};
+    struct slab_totals after = {0};
+    slab_totals_add_class(&before, object_class);
+    slab_first_shard.sets[object_class].used_count += many;
+    slab_totals_add_class(&after, object_class);
+    slab_first_shard.sets[object_class].used_count -= many;
+    assert_int_equal(after.used_blocks - before.used_blocks, many);
+}
+
 int main(void) {
     unit_touch_single_pages();
     options.thp = THP_NEVER; /* where it is refused: a huge page is resident as a whole */
@@ -428,6 +442,7 @@ int main(void) {
         cmocka_unit_test(test_random_walk),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_fork_within_a_purge),
+        cmocka_unit_test(test_very_many_blocks),
     };
     return cmocka_run_group_tests_name("slab_purge", tests, NULL, NULL);
 }
