@@ -20,7 +20,8 @@ static PRIM_COLD void leave_preload(char *list) {
         while (name && entry[name - 1] != '/') {
             name--;
         }
-        bool is_ours = memmem(entry + name, length - name, "libprimalloc", strlen("libprimalloc"));
+        const char *ours = strstr(entry + name, "libprimalloc");
+        bool is_ours = ours && ours < entry + length;
         char *next = entry + length + (entry[length] != '\0');
         if (!is_ours && length) {
             kept += kept > list ? (*kept = ':', 1) : 0;

@@ -12,8 +12,13 @@ _Atomic bool tag_was_used;
 
 static PRIM_FAR _Atomic(struct arena *) tags[TAG_COUNT_MAX]; /* (atomic: shared arena) */
 
+/* A tag's never changes. */
 static bool has_name(const struct arena *arena, const char *name) {
-    return strncmp(arena->name, name, ARENA_NAME_SIZE - 1) == 0; /* a tag's never changes */
+    size_t i = 0;
+    while (i < ARENA_NAME_SIZE - 1 && name[i] && name[i] == arena->name[i]) {
+        i++;
+    }
+    return i == ARENA_NAME_SIZE - 1 || name[i] == arena->name[i];
 }
 
 static unsigned hash_of(const char *name) {

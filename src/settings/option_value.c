@@ -78,7 +78,7 @@ static bool parse_choice(const struct option_row *row, const char *text, size_t 
     *value = 0;
     for (const char *word = option_unit(row); *word; ++*value) {
         size_t size = strcspn(word, "|");
-        if (size == length && strncmp(word, text, length) == 0) {
+        if (size == length && memcmp(word, text, length) == 0) {
             return true;
         }
         word += size + (word[size] == '|');
