@@ -346,9 +346,9 @@ void *allocate_aligned(size_t size, size_t alignment) {
 
 void *allocate_zeroed(size_t size, size_t alignment) {
     bool is_zero = false;
-    void *block = size > SMALL_SIZE_MAX && !hardened_here()
-                      ? allocate_entering(size, alignment, &is_zero)
-                      : allocate_aligned(size, alignment);
+    size_t written_size = hardened_here() ? MEDIUM_SIZE_MAX : SMALL_SIZE_MAX;
+    void *block = size > written_size ? allocate_entering(size, alignment, &is_zero)
+                                      : allocate_aligned(size, alignment);
     return block && !is_zero ? memset(block, 0, size) : block;
 }
 

@@ -104,6 +104,10 @@ def test_calloc_after_large_blocks(attack):
         assert (result.returncode, result.stdout, result.stderr) == (0, b"held\n", b"")
 
 
+def test_calloc_leaves_pages_untouched(attack):
+    assert attack("sparse", PRIMALLOC_HARDENED="1").stdout == b"held\n"
+
+
 def test_memory_of_blocks_that_moved(attack):
     """It serves the next ones, though guards lay behind those that left it."""
     assert attack("grown-twice", PRIMALLOC_HARDENED="1").stdout == b"held\n"
