@@ -91,3 +91,12 @@ fn who_has_memory_at_address_0_is_left_alone() {
     process.trim().code(125).stderr(contains("it has memory at address 0"));
     process.assert_unharmed();
 }
+
+/// What it writes goes to the memory of who is held, whatever the number means later.
+#[test]
+fn the_memory_of_who_is_asked_is_opened_once() {
+    let Some(process) = Asked::preloaded(&["f"]) else { return };
+    let set = ["set", &process.id(), "soft_limit=256M", "trim_threshold=8M"];
+    assert_eq!(Followed::start(&set).opens_to_write(), 1);
+    process.assert_unharmed();
+}

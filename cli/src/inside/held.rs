@@ -21,6 +21,7 @@ pub const TEXTS_SIZE: u64 = 4096;
 /// After so long somebody should know what is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 const FOR_EVER: Duration = Duration::MAX;
+const NOT_WRITTEN: &str = "its memory cannot be written";
 /// No signal that a thread brings on itself can wait.
 const OWN_SIGNALS: [i32; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
@@ -36,8 +37,9 @@ pub fn mask_of(signals: &[i32]) -> u64 {
 
 pub struct Held<'a> {
     tracee: Tracee,
-    pid: i32,
     memory: &'a ProcessMemory,
+    /// The kernel lets a debugger write where the process itself could not.
+    writable: File,
     /// As the thread was, and shall be again.
     registers: Registers,
     vectors: Vectors,
@@ -59,13 +61,15 @@ impl<'a> Held<'a> {
         registers: Registers,
         errno_location: Option<u64>,
     ) -> Result<Held<'a>> {
+        let writable = File::options().write(true).open(format!("/proc/{}/mem", shown_as(pid)));
+        let writable = writable.context(NOT_WRITTEN)?;
         let vectors = tracee.vectors()?;
         let blocked = tracee.blocked_signals()?;
         let stack = (registers.sp() - RED_ZONE - TEXTS_SIZE) & !(STACK_ALIGNMENT - 1);
         let mut held = Held {
             tracee,
-            pid,
             memory,
+            writable,
             registers,
             vectors,
             blocked,
@@ -117,7 +121,7 @@ impl<'a> Held<'a> {
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> Result<()> {
-        write(self.pid, place, bytes)
+        self.writable.write_all_at(bytes, place).context(NOT_WRITTEN)
     }
 
     /// Calls the function, and waits until it returns.
@@ -215,12 +219,4 @@ impl Drop for Held<'_> {
             tell(format!("{error:#}"));
         }
     }
-}
-
-/// The kernel lets a debugger write where the process itself could not.
-fn write(pid: i32, place: u64, bytes: &[u8]) -> Result<()> {
-    let path = format!("/proc/{}/mem", shown_as(pid));
-    let file = File::options().write(true).open(path);
-    let written = file.and_then(|file| file.write_all_at(bytes, place));
-    written.context("its memory cannot be written")
 }

@@ -42,10 +42,23 @@ impl Followed {
 
     /// Up to the next point; whether there is one.
     pub fn advance(&self) -> bool {
+        self.advance_to(|number, _| POINTS.contains(&number))
+    }
+
+    /// To its end; how often it has opened a file for nothing but to write to it.
+    pub fn opens_to_write(&self) -> usize {
+        let is_to_write = |flags: u64| flags as i32 & libc::O_ACCMODE == libc::O_WRONLY;
+        let opens =
+            |number, arguments: [u64; 6]| number == libc::SYS_openat && is_to_write(arguments[2]);
+        std::iter::from_fn(|| self.advance_to(opens).then_some(())).count()
+    }
+
+    /// Up to the beginning of such a system call.
+    fn advance_to(&self, is_it: impl Fn(i64, [u64; 6]) -> bool) -> bool {
         loop {
             ptrace::syscall(self.keeper, None).unwrap();
             match wait_for(self.keeper) {
-                WaitStatus::PtraceSyscall(_) if self.is_at_point() => return true,
+                WaitStatus::PtraceSyscall(_) if self.is_at(&is_it) => return true,
                 WaitStatus::PtraceSyscall(_) => {}
                 WaitStatus::Exited(_, 0) => return false,
                 other => panic!("{other:?}"),
@@ -53,11 +66,11 @@ impl Followed {
         }
     }
 
-    fn is_at_point(&self) -> bool {
+    fn is_at(&self, is_it: impl Fn(i64, [u64; 6]) -> bool) -> bool {
         let info = ptrace::syscall_info(self.keeper).unwrap();
         // SAFETY: at the beginning of a call this is what the kernel has filled in.
-        let number = || unsafe { info.u.entry.nr } as i64;
-        info.op == libc::PTRACE_SYSCALL_INFO_ENTRY && POINTS.contains(&number())
+        let entry = || unsafe { info.u.entry };
+        info.op == libc::PTRACE_SYSCALL_INFO_ENTRY && is_it(entry().nr as i64, entry().args)
     }
 
     /// As from a terminal, or by who kills all that belongs together.
