@@ -232,6 +232,12 @@ fn of_what_is_linked_in_the_programs_file_tells() {
         let process = Asked::started(program.clone(), &["p", "1"], &[]);
         process.trim().success().stdout(contains("less than before"));
         process.assert_unharmed();
+        let process = Asked::started(program.clone(), &["b"], &[]);
+        process
+            .trim()
+            .code(125)
+            .stderr(contains("computing, perhaps inside malloc, which is part"));
+        process.assert_unharmed();
         assert!(Command::new("strip").arg(&program).status().unwrap().success());
         let process = Asked::started(program, &[], &[]);
         process.trim().code(125).stderr(contains("names of functions were stripped from it"));

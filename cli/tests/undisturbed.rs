@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use nix::sys::signal::{Signal, kill};
+use predicates::prelude::*;
 use predicates::str::contains;
 use support::asked::*;
 use support::explained::preloaded;
@@ -54,6 +55,14 @@ fn no_stop_ends_a_wait_for_a_semaphore() {
 fn who_waits_in_the_middle_of_malloc_is_not_asked_there() {
     let Some(process) = disturbed(&["interrupted"]) else { return };
     process.trim().code(125).stderr(contains("no thread could be asked: each was inside malloc"));
+    process.assert_unharmed();
+}
+
+/// On its stack lies what was called before `main`, and nothing else has been called since.
+#[test]
+fn who_computes_in_main_is_not_said_to_be_inside_malloc() {
+    let Some(process) = disturbed(&["computes"]) else { return };
+    process.trim().stderr(contains("inside malloc or free").not());
     process.assert_unharmed();
 }
 

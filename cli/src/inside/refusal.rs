@@ -1,12 +1,15 @@
 //! Why a process cannot be asked, and what may help.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use nix::errno::Errno;
 use procfs::process::{MemoryMap, ProcState, Process, Task};
 
 use super::held::mask_of;
+use super::threads::Unfit;
 use crate::explain;
 use crate::output::printable;
 use crate::proc_texts;
@@ -54,6 +57,27 @@ pub fn check(process: &Process, task: &Task) -> Result<Option<String>> {
             "{pid}: it may only read and write (seccomp's strict mode), and a call would end it"
         )
     }))
+}
+
+/// What its threads were doing whenever one looked.
+pub fn none_fit(pid: i32, time: Duration, unfit: &BTreeSet<Unfit>) -> String {
+    let what = |why: &Unfit| match why {
+        Unfit::Inside => "inside malloc or free",
+        Unfit::SeemsInside => {
+            "perhaps inside malloc: its stack has an address of that on top, as earlier calls, and \
+             the start of main, leave it there as well"
+        }
+        Unfit::Computes => "computing, perhaps inside malloc, which is part of the program here",
+        Unfit::Sequence => "in a sequence of instructions that is not to be disturbed",
+        Unfit::SystemCall => "in a system call that is not to be disturbed",
+        Unfit::Stack => "near the end of its stack, or on one of the program's own",
+    };
+    let each = match unfit.is_empty() {
+        true => "ended at once".to_owned(),
+        false => format!("was {}", unfit.iter().map(what).collect::<Vec<_>>().join("; or ")),
+    };
+    let seconds = time.as_secs();
+    format!("{pid}: for {seconds} seconds no thread could be asked: each {each}")
 }
 
 /// The end of a call is known by what happens at this address.

@@ -4,6 +4,7 @@
 //! in the kernel, as the library does only where its own code is on top of the stack; of threads
 //! that compute it takes one that happens to be elsewhere.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -85,6 +86,22 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// the kernel's work.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Why a thread is not fit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unfit {
+    /// In the library's code, or in a handler that has interrupted that.
+    Inside,
+    /// An address of that lies on top of the stack, of a call that goes on or of an earlier one.
+    SeemsInside,
+    Computes,
+    Sequence,
+    SystemCall,
+    Stack,
+}
+
+/// A thread that is fit, stopped; else why it is not, unless it has ended.
+type Looked = Result<(Tracee, Registers), Option<Unfit>>;
+
 /// Holds a thread that is fit, as soon as there is one, if that is still wanted then.
 pub fn hold<'a>(
     process: &Process,
@@ -94,6 +111,7 @@ pub fn hold<'a>(
 ) -> Result<Held<'a>> {
     let errno_location = library.any_function("__errno_location", memory);
     let begin = Instant::now();
+    let mut unfit = BTreeSet::new();
     loop {
         let may_compute = begin.elapsed() >= PATIENCE_FOR_WAITING && !library.code.is_empty();
         let search = Search { process, library, memory, may_compute };
@@ -108,10 +126,12 @@ pub fn hold<'a>(
             }
             may_one = true;
             match search.take(&task) {
-                Ok(None) => {}
-                Ok(Some((tracee, registers))) => {
+                Ok(Ok((tracee, registers))) => {
                     return Held::new(tracee, process.pid, memory, registers, errno_location);
                 }
+                // Only for now.
+                Ok(Err(Some(Unfit::Computes))) if !library.code.is_empty() => {}
+                Ok(Err(why)) => unfit.extend(why),
                 // Threads end while others go on.
                 Err(_) if task.stat().is_err() && process.stat().is_ok() => {}
                 Err(error) => return Err(error),
@@ -121,12 +141,7 @@ pub fn hold<'a>(
             bail!(why);
         }
         if begin.elapsed() >= PATIENCE {
-            bail!(
-                "{}: for {} seconds no thread could be asked: each was inside malloc or free, in a \
-                 system call that is not to be disturbed, or near the end of its stack",
-                process.pid,
-                PATIENCE.as_secs()
-            );
+            bail!(refusal::none_fit(process.pid, PATIENCE, &unfit));
         }
         std::thread::sleep(PAUSE);
     }
@@ -140,30 +155,29 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The thread, stopped, if it is fit.
-    fn take(&self, task: &Task) -> Result<Option<(Tracee, Registers)>> {
+    fn take(&self, task: &Task) -> Result<Looked> {
         let mut waited_for = None;
-        let seems_fit = match task.syscall() {
-            Ok(Syscall::Running) => self.may_compute,
+        let unfit = match task.syscall() {
+            Ok(Syscall::Running) => (!self.may_compute).then_some(Unfit::Computes),
             Ok(Syscall::Blocked {
                 syscall_number: number,
                 argument_registers: arguments,
                 stack_pointer,
                 program_counter,
-            }) => {
+            }) if self.waits_elsewhere(number, arguments[1]) => {
                 waited_for = Some((number, arguments));
-                self.waits_elsewhere(number, arguments[1])
-                    && self.is_outside(program_counter, stack_pointer, TOP_WAITING)
+                self.unfit_at(program_counter, stack_pointer, TOP_WAITING)
             }
-            _ => false,
+            Ok(_) => Some(Unfit::SystemCall),
+            Err(_) => return Ok(Err(None)),
         };
-        if !seems_fit {
-            return Ok(None);
+        if let Some(why) = unfit {
+            return Ok(Err(Some(why)));
         }
         let tracee = match Tracee::seize(task.tid) {
             Ok(tracee) => tracee,
             // The thread has ended, which others have not.
-            Err(Errno::ESRCH) => return Ok(None),
+            Err(Errno::ESRCH) => return Ok(Err(None)),
             Err(error) => return Err(refusal::of_tracing(self.process.pid, task.tid, error)),
         };
         self.stop(&tracee)?;
@@ -181,13 +195,27 @@ impl Search<'_> {
             tracee.set_registers(&registers)?;
         }
         let waits = is_disturbed || self.waits(&registers);
-        let may_compute = || self.may_compute && !tracee.is_in_restartable_sequence(self.memory);
+        if let Some(why) = self.unfit_stopped(&tracee, &registers, waits) {
+            return Ok(Err(Some(why)));
+        }
+        Ok(match self.begins_again(&tracee, &mut registers)? {
+            true => Ok((tracee, registers)),
+            false => Err(Some(Unfit::SystemCall)),
+        })
+    }
+
+    fn unfit_stopped(&self, tracee: &Tracee, registers: &Registers, waits: bool) -> Option<Unfit> {
+        if !waits && !self.may_compute {
+            return Some(Unfit::Computes);
+        }
+        if !waits && tracee.is_in_restartable_sequence(self.memory) {
+            return Some(Unfit::Sequence);
+        }
+        if self.is_ours(registers.link()) {
+            return Some(Unfit::Inside);
+        }
         let top = if waits { TOP_WAITING } else { TOP_COMPUTING };
-        let is_fit = (waits || may_compute())
-            && !self.is_ours(registers.link())
-            && self.is_outside(registers.pc(), registers.sp(), top);
-        let is_fit = is_fit && self.begins_again(&tracee, &mut registers)?;
-        Ok(is_fit.then_some((tracee, registers)))
+        self.unfit_at(registers.pc(), registers.sp(), top)
     }
 
     /// Lets a thread that waited go on up to its system call, which may be another by then: one
@@ -256,16 +284,19 @@ impl Search<'_> {
             && is_alone()
     }
 
-    /// Neither the thread nor what it has called last is the library, and a call has room.
-    fn is_outside(&self, pc: u64, sp: u64, top: usize) -> bool {
+    /// What speaks against a thread there: it, or what it has called last, may be the library, or a
+    /// call has no room.
+    fn unfit_at(&self, pc: u64, sp: u64, top: usize) -> Option<Unfit> {
         let maps = proc_texts::maps(self.process).map(Vec::from_iter).unwrap_or_default();
-        let Some(end) = stack_end(&maps, sp) else { return false };
+        let Some(end) = stack_end(&maps, sp) else { return Some(Unfit::Stack) };
         let size = HANDLER_SIZE_MAX.min((end - sp) as usize);
-        let Ok(bytes) = self.memory.read_vec(sp, size) else { return false };
+        let Ok(bytes) = self.memory.read_vec(sp, size) else { return Some(Unfit::Stack) };
         let words = bytes.chunks_exact(WORD).map(|b| u64::from_ne_bytes(b.try_into().unwrap()));
         let words: Vec<u64> = words.collect();
-        let mut top = words.iter().take(top);
-        !self.is_ours(pc) && !top.any(|word| self.is_ours(*word)) && !self.has_interrupted(&words)
+        if self.is_ours(pc) || self.has_interrupted(&words) {
+            return Some(Unfit::Inside);
+        }
+        words.iter().take(top).any(|word| self.is_ours(*word)).then_some(Unfit::SeemsInside)
     }
 
     /// Whether the thread is in a handler that has interrupted the library: of its first steps in
