@@ -114,6 +114,13 @@ pub fn shown_as(pid: i32) -> i32 {
     tasks.find(goes_on).map_or(pid, |task| task.tid)
 }
 
+/// The process whose thread it is, unless it is the first one, whose number is the process's own.
+/// /proc mostly shows the same under both, but locks and events are of the one or the other.
+pub fn process_of_thread(tid: i32) -> Option<i32> {
+    let status = proc_texts::status(&Process::new(tid).ok()?).ok()?;
+    Some(status.tgid).filter(|process| *process != tid)
+}
+
 /// The process as /proc shows it, whether or not its first thread has ended before the others.
 pub fn open(pid: i32) -> ProcResult<Process> {
     let mut process = Process::new(shown_as(pid))?;

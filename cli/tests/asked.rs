@@ -143,7 +143,10 @@ fn one_profile_at_a_time() {
     BufReader::new(first.stderr.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("is profiled for"), "{line}");
     let second = || process.profile(&["--duration", "1ms"]);
-    second().code(125).stderr(contains("another primalloc profile --pid profiles it now"));
+    let refusal = || contains("another primalloc profile --pid profiles it now");
+    second().code(125).stderr(refusal());
+    let by_thread = ["profile", "--duration", "1ms", "--pid", &process.other_thread()];
+    tool().args(by_thread).assert().code(125).stderr(refusal());
     first.kill().unwrap();
     first.wait().unwrap();
     second().success();

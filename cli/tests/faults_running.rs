@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use nix::unistd::gettid;
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -21,6 +22,27 @@ fn a_process_is_named_by_its_number() {
     for text in ["", "abc"] {
         refused(&["--pid", text]).stderr(contains("a process is named by its number"));
     }
+}
+
+#[test]
+fn who_has_a_threads_number_asks_for_its_process() {
+    let verbs: [&[&str]; 3] = [
+        &["explain", "--json"],
+        &["watch", "--duration", "50ms", "--json"],
+        &["faults", "--no-perf", "--duration", "50ms", "--json", "--pid"],
+    ];
+    let ask = move || {
+        let (thread, own) = (gettid().to_string(), std::process::id());
+        let told = format!("primalloc: {thread} is a thread of process {own}; this is about");
+        for verb in verbs {
+            let assert = tool().args(verb).arg(&thread).assert().success();
+            let assert = assert.stderr(contains(&told));
+            let found: Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+            let about = if verb[0] == "watch" { &found["first"] } else { &found };
+            assert_eq!(about["pid"], own, "{verb:?}");
+        }
+    };
+    std::thread::spawn(ask).join().unwrap();
 }
 
 #[test]

@@ -1,10 +1,16 @@
-//! Which process is meant: who has the number of `primalloc run -- PROGRAM` asks for the program.
+//! Which process is meant: who has the number of `primalloc run -- PROGRAM` asks for the program,
+//! and who has a thread's, as top and ps show them, for the process.
 
 use super::tell;
-use crate::processes::program_of_tool;
+use crate::processes::{process_of_thread, program_of_tool};
 
-/// That process, or the program that it has started if it is the tool itself, which is told.
+/// That process; the one whose thread it is; or the program that it has started if it is the tool
+/// itself. If it is another one, that is told.
 pub fn meant(pid: i32) -> i32 {
+    if let Some(process) = process_of_thread(pid) {
+        tell(format!("{pid} is a thread of process {process}; this is about the whole process"));
+        return meant(process);
+    }
     let Some(program) = program_of_tool(pid) else { return pid };
     tell(format!("{pid} is primalloc itself; this is about its program, {program}"));
     meant(program)

@@ -48,6 +48,13 @@ impl Asked {
         Pid::from_raw(self.0.0.id() as i32)
     }
 
+    /// The number of a thread that is not its first one.
+    pub fn other_thread(&self) -> String {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
+        let mut names = threads.map(|thread| thread.unwrap().file_name().into_string().unwrap());
+        names.find(|name| *name != self.id()).unwrap()
+    }
+
     pub fn trim(&self) -> assert_cmd::assert::Assert {
         tool().args(["trim", &self.id()]).assert()
     }
