@@ -197,7 +197,8 @@ fn mapped_primalloc(process: &Process) -> Result<Option<Mapped>, ProcError> {
 /// program, say.
 fn calls_another(process: &Process) -> bool {
     let maps = proc_texts::maps(process).map(|maps| maps.into_iter().collect::<Vec<_>>());
-    maps.is_ok_and(|maps| explain::is_served(process, &maps) == Some(false))
+    let server = maps.ok().and_then(|maps| explain::server(process.pid, &maps));
+    matches!(server, Some(explain::Server::Other(_)))
 }
 
 /// Kernels that keep no names of anonymous memory do not tell; the program's file does.

@@ -170,6 +170,11 @@ fn before_its_first_allocation_a_process_is_on_primalloc_for_all_verbs() {
         running.explain(&[]).stdout(contains(head));
         let watched = tool().args(["watch", "--duration", "50ms", &pid]).assert().success();
         watched.stdout(contains(head));
+        for attributed in [&["--no-perf"][..], &[]] {
+            let verb = ["faults", "--json", "--duration", "50ms", "--pid", &pid];
+            let allocator = is_ours.then_some("primalloc");
+            assert_eq!(json_of(&[&verb, attributed].concat())["allocator"].as_str(), allocator);
+        }
         let trimmed = tool().args(["trim", &pid]).assert();
         match is_ours {
             true => trimmed.success().stdout(contains("it had nothing to give back")),

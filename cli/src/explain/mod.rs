@@ -52,7 +52,7 @@ pub use note::has_heap;
 pub use options::{Setting, Value};
 pub use process::ProcessMemory;
 pub use refusal::{check, check_numbers, forbidden, refusal};
-pub use serving::{is_served, serving};
+pub use serving::{Server, server, serving};
 
 use books::Books;
 use mappings::{Ground, Mappings};

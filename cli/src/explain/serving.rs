@@ -1,12 +1,13 @@
-//! Whose malloc a process calls, before that has handed anything out: then no heap tells.
+//! Whose malloc a process calls, also before that has handed anything out: then no heap tells.
 //!
 //! The loader keeps a list of what it has loaded, in the order in which it looks for functions, for
 //! debuggers (`struct r_debug` in link.h).
 
 use std::io;
+use std::path::PathBuf;
 
 use object::elf::{DT_DEBUG, PT_DYNAMIC};
-use procfs::process::{MemoryMap, Process};
+use procfs::process::MemoryMap;
 
 use super::image::{Image, is_loaded};
 use super::mappings::path_of;
@@ -22,9 +23,22 @@ const NEXT: u64 = 24;
 /// No process has as many, but who is read may have made a ring of them.
 const LOADED_MAX: usize = 10_000;
 
+/// Whose malloc a process calls.
+#[derive(Debug, PartialEq)]
+pub enum Server {
+    Primalloc,
+    /// That of this program or library.
+    Other(PathBuf),
+}
+
 /// Where the primalloc begins that the process's malloc is, of the programs and libraries that
 /// begin at `starts`. It has a note, whether or not it has a heap.
 pub fn serving(memory: &dyn Memory, starts: impl Iterator<Item = u64>) -> Option<u64> {
+    called(memory, starts).filter(|(_, is_ours)| *is_ours).map(|(start, _)| start)
+}
+
+/// Where the one begins whose malloc all call, and whether it is primalloc.
+fn called(memory: &dyn Memory, starts: impl Iterator<Item = u64>) -> Option<(u64, bool)> {
     let image = |start| Some((start, Image::at(memory, start).ok()??));
     let images: Vec<(u64, Image)> = starts.filter_map(image).collect();
     let debug = images.iter().find_map(|(_, image)| image.dynamic(memory, DT_DEBUG)).unwrap_or(0);
@@ -42,13 +56,13 @@ pub fn serving(memory: &dyn Memory, starts: impl Iterator<Item = u64>) -> Option
         let is_ours = has_heap(memory, *start).is_some();
         (is_ours || image.function(memory, "malloc").is_some()).then_some((*start, is_ours))
     });
-    told.next().filter(|(_, is_ours)| *is_ours).map(|(start, _)| start)
+    told.next()
 }
 
-/// Whether a process that has primalloc loaded calls it; None if that is not known, as of one that
-/// may not be looked into, or of a library that does not tell.
-pub fn is_served(process: &Process, maps: &[MemoryMap]) -> Option<bool> {
-    let memory = ProcessMemory::open(process.pid).ok()?;
+/// Whose malloc a process calls that has primalloc loaded; None if that is not known, as of one
+/// that may not be looked into, or is being loaded, or of a library that does not tell.
+pub fn server(pid: i32, maps: &[MemoryMap]) -> Option<Server> {
+    let memory = ProcessMemory::open(pid).ok()?;
     let begins = |&index: &usize| maps[index].offset == 0 && is_loaded(&maps[index..]);
     let starts = || (0..maps.len()).filter(begins).map(|index| maps[index].address.0);
     let is_silent = |&index: &usize| {
@@ -59,7 +73,16 @@ pub fn is_served(process: &Process, maps: &[MemoryMap]) -> Option<bool> {
     if told.is_empty() || (0..maps.len()).filter(begins).any(|index| is_silent(&index)) {
         return None;
     }
-    Some(told.contains(&true) || serving(&memory, starts()).is_some())
+    if told.contains(&true) {
+        return Some(Server::Primalloc);
+    }
+    match called(&memory, starts())? {
+        (_, true) => Some(Server::Primalloc),
+        (start, false) => {
+            let file = maps.iter().find(|map| map.address.0 == start).and_then(path_of);
+            file.cloned().map(Server::Other)
+        }
+    }
 }
 
 /// Where the loader's list says that the tables of each are which it links by.

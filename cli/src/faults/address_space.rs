@@ -88,6 +88,8 @@ pub struct AddressSpace {
     /// A library that replaces malloc is loaded: whatever is anonymous is taken to be its.
     pub allocator: Option<&'static str>,
     has_glibc: bool,
+    /// Whose they are may be known later.
+    pub faults: u64,
     /// Where the file mapping ended that was reported last: .bss begins there.
     file_end: Option<u64>,
 }
@@ -104,6 +106,7 @@ impl AddressSpace {
     pub fn forked(&self) -> AddressSpace {
         let mut copy = self.clone();
         copy.mappings.values_mut().for_each(|mapping| mapping.tally = Tally::default());
+        copy.faults = 0;
         copy
     }
 
@@ -189,6 +192,18 @@ impl AddressSpace {
     pub fn settle(&mut self) -> Vec<(Kind, Tally)> {
         let mappings = std::mem::take(&mut self.mappings);
         mappings.values().map(|mapping| (self.kind_of(mapping), mapping.tally)).collect()
+    }
+
+    /// The one whose malloc is called is the process's, whatever else is loaded; the program's own
+    /// has no name. One that is only mapped is, unless another has been seen; without, it is glibc.
+    pub fn take_allocator(&mut self, name: Option<&'static str>, is_called: bool) {
+        let other = name.filter(|name| *name != allocators::GLIBC);
+        if is_called {
+            self.allocator = other;
+            self.has_glibc = name == Some(allocators::GLIBC);
+        } else {
+            self.allocator = self.allocator.or(other);
+        }
     }
 
     /// Where no other is seen, the C library's, if there is one: a static program may have any.

@@ -1,25 +1,49 @@
-//! Which allocator a process runs on, by what it has mapped.
+//! Which allocator a process runs on: the one whose malloc it calls, where that is known, else by
+//! what it has mapped.
 
 use std::collections::HashMap;
 
 use procfs::process::{MMapPath, MemoryMap};
 
 use crate::allocators;
+use crate::explain::{Server, server};
+use crate::processes::{ANONYMOUS_NAME, is_library};
+
+/// The one whose malloc a process calls that has primalloc loaded, if that can be told. Without a
+/// name it is the program's own.
+pub fn called_allocator(pid: i32, maps: &[MemoryMap]) -> Option<Option<&'static str>> {
+    let is_ours = |map: &MemoryMap| match &map.pathname {
+        MMapPath::Path(path) => is_library(path),
+        path => is_named_by_us(path),
+    };
+    // Of others nothing is read: what is read for the first time is mapped, and faults no more.
+    if !maps.iter().any(is_ours) {
+        return None;
+    }
+    Some(match server(pid, maps)? {
+        Server::Primalloc => Some(allocators::PRIMALLOC),
+        Server::Other(file) if allocators::is_glibc(&file) => Some(allocators::GLIBC),
+        Server::Other(file) => allocators::name_of_library(file),
+    })
+}
 
 /// By the libraries that are mapped, the first of which lies highest: what is preloaded is before
 /// what the program is linked with. primalloc, linked in, is known by the names of its memory.
 /// Where there is no other, malloc is the C library's.
-pub fn allocator_of(maps: &[MemoryMap]) -> Option<&'static str> {
+pub fn mapped_allocator(maps: &[MemoryMap]) -> Option<&'static str> {
     let library = maps.iter().rev().find_map(|map| match &map.pathname {
         MMapPath::Path(path) => allocators::name_of_library(path),
         _ => None,
     });
     let has = |is_it: fn(&MMapPath) -> bool| maps.iter().any(|map| is_it(&map.pathname));
-    let is_ours = |path: &_| matches!(path, MMapPath::Other(n) if n.starts_with("anon:primalloc"));
     let is_glibc = |path: &_| matches!(path, MMapPath::Path(path) if allocators::is_glibc(path));
     library
-        .or_else(|| has(is_ours).then_some(allocators::PRIMALLOC))
+        .or_else(|| has(is_named_by_us).then_some(allocators::PRIMALLOC))
         .or_else(|| has(is_glibc).then_some(allocators::GLIBC))
+}
+
+fn is_named_by_us(path: &MMapPath) -> bool {
+    matches!(path, MMapPath::Other(name) if name.starts_with(ANONYMOUS_NAME))
 }
 
 /// That of most faults. Where none was seen to fault, or several as often, it is that of the
@@ -54,8 +78,8 @@ mod tests {
     #[test]
     fn malloc_is_the_c_librarys_where_no_other_is_mapped() {
         let own = maps_of(Pid::this().as_raw());
-        assert_eq!(allocator_of(&own), Some(allocators::GLIBC));
-        assert_eq!(allocator_of(&[]), None);
+        assert_eq!(mapped_allocator(&own), Some(allocators::GLIBC));
+        assert_eq!(mapped_allocator(&[]), None);
     }
 
     #[test]
@@ -64,8 +88,8 @@ mod tests {
         maps.truncate(2);
         maps[0].pathname = MMapPath::Path("/usr/lib/libjemalloc.so.2".into());
         maps[1].pathname = MMapPath::Path("/usr/lib/libprimalloc.so.0".into());
-        assert_eq!(allocator_of(&maps), Some(allocators::PRIMALLOC));
+        assert_eq!(mapped_allocator(&maps), Some(allocators::PRIMALLOC));
         maps.reverse();
-        assert_eq!(allocator_of(&maps), Some("jemalloc"));
+        assert_eq!(mapped_allocator(&maps), Some("jemalloc"));
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use nix::unistd::Pid;
 
 use super::address_space::{AddressSpace, Place, Tally};
-use super::allocator::{allocator_of, main_allocator};
+use super::allocator::{called_allocator, main_allocator, mapped_allocator};
 use super::events::Events;
 use super::findings::{Findings, KindRow, Subject};
 use super::pages::Pages;
@@ -275,14 +275,14 @@ impl Watch {
             if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
                 space.take_names(&maps);
             }
-            let Some(name) = allocator_of(&maps) else { continue };
-            // A space without is glibc's, as long as no other allocator is seen in it.
+            let called = called_allocator(pid, &maps);
+            let mapped = || mapped_allocator(&maps).map(Some);
+            let Some(name) = called.or_else(mapped) else { continue };
             if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
-                let other = Some(name).filter(|name| *name != allocators::GLIBC);
-                space.allocator = space.allocator.or(other);
+                space.take_allocator(name, called.is_some());
             }
             if pid == self.pid.as_raw() {
-                self.own_allocator = Some(name);
+                self.own_allocator = name;
             }
         }
     }
@@ -325,6 +325,9 @@ impl Watch {
     /// The process is no more what it was: its faults are final.
     fn settle(&mut self, pid: u32) {
         if let Some(mut space) = self.spaces.remove(&pid) {
+            if let Some(allocator) = space.serving_allocator().filter(|_| space.faults > 0) {
+                *self.allocators.entry(allocator).or_default() += space.faults;
+            }
             for (kind, tally) in space.settle() {
                 self.kinds.entry(kind).or_default().add(tally);
             }
@@ -346,9 +349,7 @@ impl Watch {
         if !fault.is_major {
             self.recorded += fault.period;
         }
-        if let Some(allocator) = space.serving_allocator() {
-            *self.allocators.entry(allocator).or_default() += 1;
-        }
+        space.faults += 1;
         let place = space.place(fault);
         let (code, is_allocators) =
             self.codes.get(fault, space, &mut self.sites, &mut self.objects);
