@@ -238,6 +238,7 @@ fn check_options(plan: &Plan) -> Result<()> {
 }
 
 const BAR_WIDTH_MAX: usize = 40;
+const BAR_WIDTH_MIN: usize = 4;
 /// What is beside it: "run 12 of 24, primalloc, 5 seconds left".
 const PROGRESS_TEXT_WIDTH: usize = 40;
 
@@ -246,10 +247,17 @@ pub fn progress_bar(plan: &Plan) -> Result<ProgressBar> {
         ProgramOutput::Inherit => ProgressBar::hidden(),
         _ => ProgressBar::new(plan.runs_total() as u64),
     };
-    let bar_width = width_of(io::stderr().is_terminal()).saturating_sub(PROGRESS_TEXT_WIDTH);
-    let style = format!("{{bar:{}.cyan/dim}} {{msg}}", bar_width.clamp(4, BAR_WIDTH_MAX));
-    bar.set_style(ProgressStyle::with_template(&style)?.progress_chars("━╸─"));
+    bar.set_style(progress_style(width_of(io::stderr().is_terminal()))?);
     Ok(bar)
+}
+
+/// Of one line: the text is cut, and where it has no room beside a bar there is none.
+fn progress_style(width: usize) -> Result<ProgressStyle> {
+    let template = match width.saturating_sub(PROGRESS_TEXT_WIDTH) {
+        ..BAR_WIDTH_MIN => "{wide_msg}".to_owned(),
+        left => format!("{{bar:{}.cyan/dim}} {{wide_msg}}", left.min(BAR_WIDTH_MAX)),
+    };
+    Ok(ProgressStyle::with_template(&template)?.progress_chars("━╸─"))
 }
 
 pub fn carry_out(
@@ -276,9 +284,70 @@ fn progress_text(bar: &ProgressBar, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use indicatif::ProgressDrawTarget;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::{ProgressDrawTarget, TermLike};
 
     use super::*;
+
+    /// A terminal of this width, and what was written to it.
+    #[derive(Clone, Debug)]
+    struct Terminal(u16, Arc<Mutex<Vec<String>>>);
+
+    impl Terminal {
+        fn write(&self, text: &str) -> io::Result<()> {
+            self.1.lock().unwrap().push(text.to_owned());
+            Ok(())
+        }
+    }
+
+    impl TermLike for Terminal {
+        fn width(&self) -> u16 {
+            self.0
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.write(text)
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn progress_is_one_line_on_every_terminal() {
+        for width in [10, 40, 44, 50, 80, 200] {
+            let terminal = Terminal(width, Arc::default());
+            let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+            let bar = ProgressBar::with_draw_target(Some(24), target);
+            bar.set_style(progress_style(width.into()).unwrap());
+            bar.set_position(11);
+            bar.abandon_with_message("run 12 of 24, primalloc:cache_thread=256K, 5 seconds left");
+            let written = terminal.1.lock().unwrap();
+            let plain = |text: &String| anstream::adapter::strip_str(text).to_string();
+            let lines: Vec<String> = written.iter().map(plain).collect();
+            assert!(lines.iter().any(|line| line.contains("run 12 of")), "{width}: {lines:?}");
+            let widest = lines.iter().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width.into()), "{width}: {lines:?}");
+        }
+    }
 
     #[test]
     fn the_first_run_says_nothing_of_the_rest() {
