@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand, ValueHint};
 
 use crate::environment::{LIBRARY, Setting};
@@ -112,6 +113,19 @@ pub struct PreloadArguments {
     /// Start the program even when the preload is known not to work with it
     #[arg(long)]
     pub force: bool,
+}
+
+impl PreloadArguments {
+    /// Refuses the options that a verb sets itself, which would be lost; beside each stands what
+    /// says the same to the verb.
+    pub fn refuse(&self, own: &[(&str, &str)]) -> Result<()> {
+        for setting in &self.options {
+            if let Some((_, instead)) = own.iter().find(|(name, _)| *name == setting.name()) {
+                bail!("--option {setting}: this verb sets that itself; {instead} is for it");
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Where names of functions come from.

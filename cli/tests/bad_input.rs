@@ -79,6 +79,24 @@ fn nothing_is_run_for_what_cannot_be_written_or_read() {
 }
 
 #[test]
+fn what_a_verb_sets_itself_is_not_set_beside_it() {
+    let rules = file("no-rules", b"# none\n");
+    let suppressions = format!("--suppressions={}", rules.display());
+    for (verb, option, instead) in [
+        (&["profile"][..], "profile=x", "--keep, --rate or --budget is for it"),
+        (&["leaks"], "leak_check=strict", "--level is for it"),
+        (&["leaks"], "leak_report=x", "--keep is for it"),
+        (&["leaks"], "leak_exit=7", "--exit-status is for it"),
+        (&["leaks", &suppressions], "leak_suppress=x", "--suppressions is for it"),
+        (&["run", "--only-exe"], "only_exe=0", "--only-exe is for it"),
+    ] {
+        let says = format!("--option {option}: this verb sets that itself; ");
+        refuses(&[verb, &["-o", option, "--", "true"]].concat(), [&says, instead]);
+    }
+    tool().args(["run", "-o", "profile=x", "--", "true"]).assert().success();
+}
+
+#[test]
 fn a_refusal_leaves_no_page_behind() {
     let page = FILES.join("page.html");
     let _ = fs::remove_file(&page); // an earlier run's

@@ -27,6 +27,9 @@ by the process whose report is shown: the program, or the one that lost most if 
 125 if primalloc itself fails, there is no report, or it is empty because a malloc is linked into
 the program, 126 or 127 if the program cannot be started.";
 
+const OWN_OPTIONS: [(&str, &str); 3] =
+    [("leak_check", "--level"), ("leak_report", "--keep"), ("leak_exit", "--exit-status")];
+
 /// How much counts as lost.
 #[derive(Clone, Copy, ValueEnum)]
 enum Level {
@@ -79,6 +82,10 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let [html, json] = arguments.page.files();
     let written = [html, json, &arguments.keep];
     check_files(written, &[])?;
+    arguments.program.preload.refuse(&OWN_OPTIONS)?;
+    if arguments.suppressions.is_some() {
+        arguments.program.preload.refuse(&[("leak_suppress", "--suppressions")])?;
+    }
     let suppressions = arguments.suppressions.as_deref().map(readable).transpose()?;
     let directory = TemporaryDirectory::new()?;
     // Each process has its own; which is the program's tells its number.

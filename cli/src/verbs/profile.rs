@@ -43,6 +43,7 @@ fails, there is no profile, or it is empty where a malloc is linked into the pro
 the program cannot be started.";
 
 const VARIABLE: &str = "PRIMALLOC_PROFILE";
+const OWN_OPTIONS: [(&str, &str); 1] = [("profile", "--keep, --rate or --budget")];
 const INSTEAD: &str = "profile it while it runs, by primalloc profile --pid, or let it end by exit";
 
 /// Run a program and show who holds its memory: live, at the peak, in all
@@ -133,6 +134,7 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     if let Some(pid) = arguments.pid {
         return profile_running::run(arguments, pid);
     }
+    arguments.preload.refuse(&OWN_OPTIONS)?;
     let is_quiet = take_output(files());
     let directory = TemporaryDirectory::new()?;
     let Ended { pid, outcome, has_other_malloc } =

@@ -54,6 +54,9 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let how =
         How { only_exe: arguments.only_exe, quiet: arguments.quiet, is_one_library_enough: false };
     let ProgramArguments { preload, command } = &arguments.program;
+    if arguments.only_exe {
+        preload.refuse(&[("only_exe", "--only-exe")])?;
+    }
     Ok(start(preload, command, how, |_| Ok(()))?.wait()?.imitate())
 }
 
