@@ -11,6 +11,7 @@ mod environment;
 mod explain;
 mod faults;
 mod handshake;
+mod input;
 mod inside;
 mod library;
 mod measure;

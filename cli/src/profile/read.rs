@@ -1,6 +1,5 @@
 //! Opening a profile of whatever kind. Every complaint names the file and what is wrong with it.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -8,25 +7,27 @@ use anyhow::{Context, Result, bail};
 use flate2::read::MultiGzDecoder;
 
 use super::{Profile, collapsed, legacy, pprof};
+use crate::input;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What no profile is larger than; a file that claims more is made to harm.
 const BYTES_MAX: u64 = 2 << 30;
 
 pub fn read(path: &Path) -> Result<Profile> {
-    let name = || path.display().to_string();
-    if path.is_dir() {
+    let name = || input::name_of(path);
+    if path.is_dir() && !input::is_standard(path) {
         bail!("{}: is a directory, not a profile", name());
     }
-    let bytes = limited(path, BYTES_MAX).with_context(|| format!("{}: cannot be read", name()))?;
+    let bytes = input::open(path).and_then(|file| limited(file, BYTES_MAX));
+    let bytes = bytes.with_context(|| format!("{}: cannot be read", name()))?;
     // One sentence: the file, what is wrong, and the reader's own words about it.
     parse(&bytes).map_err(|error| anyhow::anyhow!("{}: {error:#}", name()))
 }
 
 /// What comes from a pipe or a device may have no end.
-fn limited(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+fn limited(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    input.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("no profile has more than {} MiB", most >> 20)));
     }
@@ -74,6 +75,7 @@ fn parse_plain(bytes: &[u8]) -> Result<Profile> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
 
     use flate2::Compression;
@@ -129,9 +131,9 @@ mod tests {
 
     #[test]
     fn what_has_no_end_is_not_read_for_ever() {
-        let error = limited(Path::new("/dev/zero"), 4 << 20).unwrap_err();
+        let error = limited(File::open("/dev/zero").unwrap(), 4 << 20).unwrap_err();
         assert_eq!(error.to_string(), "no profile has more than 4 MiB");
-        assert_eq!(limited(Path::new("/dev/null"), 0).unwrap(), b"");
+        assert_eq!(limited(File::open("/dev/null").unwrap(), 0).unwrap(), b"");
     }
 
     #[test]

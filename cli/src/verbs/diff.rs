@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::profile_options::{PageArguments, ShownArguments};
 use super::report_files::{all_of, check_files, print, take_output, tell, write};
+use crate::input;
 use crate::output::profile as output;
 use crate::profile::{Comparison, Series, Stacks};
 
@@ -36,11 +37,11 @@ pub struct DiffArguments {
     #[command(flatten)]
     page: PageArguments,
 
-    /// The earlier profile
+    /// The earlier profile; - is standard input
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
 
-    /// The later one
+    /// The later one, likewise
     #[arg(value_name = "AFTER")]
     after: PathBuf,
 }
@@ -55,14 +56,14 @@ pub fn run(arguments: &DiffArguments) -> Result<ExitCode> {
     if series.0.key != series.1.key {
         bail!(
             "{} tells of {}, {} of {}: these cannot be compared",
-            arguments.before.display(),
+            input::name_of(&arguments.before),
             series.0.label,
-            arguments.after.display(),
+            input::name_of(&arguments.after),
             series.1.label
         );
     }
     let stacks = (Stacks::new(&before.profile), Stacks::new(&after.profile));
-    let titles = [arguments.before.display().to_string(), arguments.after.display().to_string()];
+    let titles = [&arguments.before, &arguments.after].map(|path| input::name_of(path));
     let titles = [titles[0].as_str(), titles[1].as_str()];
     let both = [(&stacks.0, series.0), (&stacks.1, series.1)];
     let mut remarks = before.remarks.clone();

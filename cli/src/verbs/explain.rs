@@ -14,6 +14,7 @@ use super::report_files::{
     STANDARD_OUTPUT, all_of, check_files, print, take_output, width_of, write, write_page,
 };
 use crate::explain::{self, Asked};
+use crate::input;
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -38,7 +39,8 @@ without pages of zeros.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExplainArguments {
-    /// The process, by its number (primalloc ps lists those on primalloc), or a core file
+    /// The process, by its number (primalloc ps lists those on primalloc), or a core file, which
+    /// may be standard input: -
     #[arg(value_name = "PID|CORE", value_parser = OsStringValueParser::new().try_map(asked),
           value_hint = ValueHint::FilePath, allow_negative_numbers = true)]
     asked: Asked,
@@ -76,7 +78,7 @@ fn asked(word: OsString) -> Result<Asked, String> {
         _ if word.is_empty() => Err("neither a number nor the name of a file".to_owned()),
         Some(pid) if pid >= 1 => Ok(Asked::Process(pid)),
         _ if is_number => Err("no process has this number".to_owned()),
-        _ => Ok(Asked::Core(PathBuf::from(word))),
+        _ => Ok(Asked::Core(input::as_file(word))),
     }
 }
 
@@ -112,9 +114,10 @@ mod tests {
     fn a_number_is_a_process() {
         let asked = |word: &str| asked(word.into());
         assert_eq!(asked("4711"), Ok(Asked::Process(4711)));
-        for word in ["./4711", "core", "core.4711", "4711.core", "1-2", "-"] {
+        for word in ["./4711", "core", "core.4711", "4711.core", "1-2"] {
             assert_eq!(asked(word), Ok(Asked::Core(word.into())), "{word}");
         }
+        assert_eq!(asked("-"), Ok(Asked::Core("/dev/stdin".into())));
         for word in ["", "0", "-1", "99999999999", "99999999999999999999"] {
             assert!(asked(word).is_err(), "{word}");
         }

@@ -1,5 +1,8 @@
 //! `primalloc leaks`: what a program has lost when it ends.
 
+use std::fs::{self, Permissions};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +15,7 @@ use super::report_files::{all_of, check_files, limit_of, shell_text, take_output
 use super::run::{Ended, run_with};
 use super::temporary::TemporaryDirectory;
 use crate::arguments::{ProgramArguments, SymbolArguments};
+use crate::input;
 use crate::output::profile as output;
 use crate::profile::{self, Kind, Profile, Stacks};
 
@@ -51,7 +55,7 @@ pub struct LeaksArguments {
     #[arg(long, value_enum, default_value_t = Level::Normal)]
     level: Level,
 
-    /// Leaks to pass over: lines "leak:PATTERN"
+    /// Leaks to pass over: lines "leak:PATTERN"; - is standard input
     #[arg(long, value_name = "FILE")]
     suppressions: Option<PathBuf>,
 
@@ -88,6 +92,7 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     }
     let suppressions = arguments.suppressions.as_deref().map(readable).transpose()?;
     let directory = TemporaryDirectory::new()?;
+    let suppressions = suppressions.map(|rules| copied(&rules, directory.path())).transpose()?;
     // Each process has its own; which is the program's tells its number.
     let files = directory.path().join("%p.pb.gz");
     let level = arguments.level.to_possible_value().context("every level has a name")?;
@@ -133,14 +138,25 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     }
 }
 
-/// The file, wherever the program goes.
-fn readable(path: &Path) -> Result<PathBuf> {
-    let bytes =
-        std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+/// What the file says, if it can be meant.
+fn readable(path: &Path) -> Result<Vec<u8>> {
+    let name = input::name_of(path);
+    let mut bytes = Vec::new();
+    let read = input::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.with_context(|| format!("{name}: cannot be read"))?;
     if let Some((number, line)) = not_understood(&String::from_utf8_lossy(&bytes)) {
-        bail!("{}:{number}: is no line \"leak:PATTERN\": {line}", path.display());
+        bail!("{name}:{number}: is no line \"leak:PATTERN\": {line}");
     }
-    Ok(std::path::absolute(path)?)
+    Ok(bytes)
+}
+
+/// For the program, wherever it goes and whoever it becomes: a pipe can be read only once.
+fn copied(rules: &[u8], directory: &Path) -> Result<PathBuf> {
+    let path = directory.join("suppressions");
+    let everybody = Permissions::from_mode(0o644);
+    let written = fs::write(&path, rules).and_then(|()| fs::set_permissions(&path, everybody));
+    written.with_context(|| format!("{}: cannot be written", path.display()))?;
+    Ok(path)
 }
 
 /// The first line that suppresses nothing, and was meant to.
@@ -155,7 +171,7 @@ fn not_understood(text: &str) -> Option<(usize, &str)> {
 /// The reports that processes left, the oldest first.
 fn reports_in(directory: &Path) -> Result<Vec<ProcessFile>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory)? {
+    for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_suffix(".pb.gz")?.parse().ok());

@@ -7,13 +7,15 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueHint};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::allocators::{self, Candidate};
 use crate::arguments::ProgramArguments;
 use crate::child::Supervisor;
+use crate::input;
 use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{Entry, Formats, Host, Report};
 use crate::program::{self, Program};
@@ -28,8 +30,9 @@ pub struct MeasuredArguments {
     #[arg(long, default_value_t = 1, value_parser = warmup_runs, allow_negative_numbers = true)]
     warmup: usize,
 
-    /// Give the program this file as standard input (else it is empty)
-    #[arg(long, value_name = "FILE")]
+    /// Give the program this file as standard input (else it is empty); - is the tool's own
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().map(input::as_file),
+          value_hint = ValueHint::FilePath)]
     input: Option<PathBuf>,
 
     /// Where the program's standard output goes: inherit, discard, or a file

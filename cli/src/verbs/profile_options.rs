@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::arguments::SymbolArguments;
+use crate::input;
 use crate::output::Host;
 use crate::output::profile as output;
 use crate::profile::{self, Kind, Profile, Sample, Series, Sites, Stacks, View};
@@ -116,15 +117,18 @@ impl ShownArguments {
     pub fn open(&self, path: &Path) -> Result<Shown> {
         let profile = profile::read(path)?;
         let usual = View::usual(&[&profile]);
-        self.prepare(profile, usual).with_context(|| path.display().to_string())
+        self.prepare(profile, usual).with_context(|| input::name_of(path))
     }
 
     /// Two that are compared: of both the same is shown.
     pub fn open_both(&self, before: &Path, after: &Path) -> Result<(Shown, Shown)> {
+        if input::is_standard(before) && input::is_standard(after) {
+            bail!("standard input can be read only once: name a file for the other profile");
+        }
         let (first, second) = (profile::read(before)?, profile::read(after)?);
         let usual = View::usual(&[&first, &second]);
         let prepare = |profile, path: &Path| {
-            self.prepare(profile, usual).with_context(|| path.display().to_string())
+            self.prepare(profile, usual).with_context(|| input::name_of(path))
         };
         Ok((prepare(first, before)?, prepare(second, after)?))
     }

@@ -8,12 +8,14 @@ use clap::Args;
 
 use super::profile_options::{Heading, ShownArguments, WrittenArguments};
 use super::report_files::check_files;
+use crate::input;
 
 const EXAMPLES: &str = "\
 Examples:
   primalloc report heap.pb.gz
   primalloc report --view peak --top 50 heap.pb.gz
   primalloc report --html heap.html heap.pb.gz
+  ssh server cat heap.pb.gz | primalloc report -
   primalloc report --thread worker --collapsed stacks.txt heap.pb.gz
 
 Reads what this library writes, pprof's profiles of other libraries and languages (Go, tcmalloc,
@@ -35,7 +37,7 @@ pub struct ReportArguments {
     #[command(flatten)]
     written: WrittenArguments,
 
-    /// The profile
+    /// The profile; - is standard input
     #[arg(value_name = "PROFILE")]
     file: PathBuf,
 }
@@ -43,7 +45,7 @@ pub struct ReportArguments {
 pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
     check_files(arguments.written.files(), &[&arguments.file])?;
     let shown = arguments.shown.open(&arguments.file)?;
-    let title = arguments.file.display().to_string();
+    let title = input::name_of(&arguments.file);
     let heading = Heading { verb: "report", title: &title, to_output: true };
     arguments.written.report(&heading, &shown, &arguments.shown)?;
     Ok(ExitCode::SUCCESS)
