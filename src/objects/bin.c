@@ -30,7 +30,7 @@ enum {
     CAPACITY_IDLE_COUNT = 32,         /* ... or so many small ones */
     PAGE = 4096,                      /* bytes that processors fetch ahead within */
     PAGE_DIVISOR = 4,                 /* at most such a part of a head stays for its page's sake */
-    SHORT_STAYS = 6,                  /* newest blocks of a short bin that is cut, at most */
+    SHORT_STAYS = 6,                  /* newest blocks left of a cut in a short bin, at most */
     FEW_SLABS = 16,                   /* of a class in all shards: they are in the first */
     MANY_SLABS = 24,                  /* of a medium class: one more is little */
     BORROW_CLASSES = 3,               /* so many greater ones may lend a block */
@@ -284,6 +284,20 @@ static void older_to_spare(struct thread_cache *cache, unsigned object_class, un
     }
 }
 
+/* The newest block goes with the spare, as its first: who links that list to others writes to a
+ * block that the cut has just read, and need not wait for one more. */
+static void newest_to_spare(struct thread_cache *cache, unsigned object_class) {
+    struct bin *bin = bin_of(cache, object_class);
+    void **newest = cache->head[object_class];
+    if (newest && *newest) {
+        cache->head[object_class] = *newest;
+        cache->room[object_class]++;
+        *newest = bin->spare;
+        bin->spare = newest;
+        bin->spare_count++;
+    }
+}
+
 void bin_set_aside(struct thread_cache *cache, unsigned object_class) {
     const struct bin *bin = bin_of(cache, object_class);
     bool is_long = bin_is_short(bin) && bin_head_length(cache, object_class) > bin->capacity;
@@ -324,8 +338,12 @@ void bin_make_room(struct thread_cache *cache, unsigned object_class, const void
     bool is_smallest = bin->capacity <= idle_capacity(object_class);
     bool goes_at_once = bin_is_short(bin) || (is_only_freed(bin, object_class) && is_smallest);
     if (goes_at_once && !bin->spare) {
-        unsigned stays = slab_is_for_one() ? newest : (unsigned)bits_min(newest, SHORT_STAYS);
+        bool is_alone = slab_is_for_one();
+        unsigned stays = is_alone ? newest : (unsigned)bits_min(newest, SHORT_STAYS);
         older_to_spare(cache, object_class, stays, NULL);
+        if (!is_alone) {
+            newest_to_spare(cache, object_class);
+        }
     }
     if (bin->spare) {
         enum slab_keeping keeping = bin_give_spare(cache, object_class);
