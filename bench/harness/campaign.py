@@ -5,7 +5,8 @@ and pass from a printed seed, so that drift of the machine falls on all alike. A
 budget gives the number of further ones, an even number, since the analysis chooses the best peers
 on the odd passes and compares on the even ones. A peer whose better time of these passes is far
 from the best peer's, or was hopelessly far in the first, is not run on that row again: repeating a
-lost race would cost the others passes.
+lost race would cost the others passes. The thriftiest peer of a row is what all memory is compared
+with, so it may take longer before it is left out.
 """
 
 import random
@@ -22,7 +23,8 @@ TIMEOUT_FACTOR = 30.0
 FIRST_PASSES = 2
 FURTHER_PASSES_MOST = 38
 FAR_BEHIND = 1.5
-HOPELESS = 3.0
+THRIFTIEST_BEHIND = 3.0
+HOPELESS = 10.0
 
 
 @dataclass
@@ -81,26 +83,33 @@ class Campaign:
 
     def run_first_passes(self):
         self.observer.planned(0, FIRST_PASSES, 0)
-        for number, factor in enumerate((HOPELESS, FAR_BEHIND), 1):
+        for number in range(1, FIRST_PASSES + 1):
             self.run_pass(number)
-            self.leave_far_behind(factor)
+            is_first = number < FIRST_PASSES
+            self.leave_far_behind(HOPELESS if is_first else FAR_BEHIND,
+                                  HOPELESS if is_first else THRIFTIEST_BEHIND)
 
     def run_passes(self, total):
         self.observer.planned(self.passes, total, len(self.far_behind) + len(self.failures))
         for number in range(self.passes + 1, total + 1):
             self.run_pass(number)
 
-    def leave_far_behind(self, factor):
+    def leave_far_behind(self, factor, factor_of_thriftiest):
         """Find the pairs of row and peer that need no further passes."""
-        scores = {}
-        for sample in self.samples:
-            scores.setdefault(sample.row, {}).setdefault(sample.allocator, []).append(
-                sample.score_s)
         peers = {allocator.name for allocator in self.allocators if allocator.is_peer}
-        for row, by_name in scores.items():
-            best_s = {name: min(values) for name, values in by_name.items() if name in peers}
-            self.far_behind |= {(row, name) for name, least_s in best_s.items()
-                                if least_s > factor * min(best_s.values())}
+        by_row = {}
+        for sample in self.samples:
+            if sample.allocator in peers:
+                by_row.setdefault(sample.row, {}).setdefault(sample.allocator, []).append(sample)
+        for row, by_name in by_row.items():
+            least_s = {name: min(one.score_s for one in samples)
+                       for name, samples in by_name.items()}
+            least_kib = {name: min(one.peak_rss_kib for one in samples)
+                         for name, samples in by_name.items()}
+            bounds = dict.fromkeys(by_name, factor)
+            bounds[min(least_kib, key=least_kib.get)] = factor_of_thriftiest
+            self.far_behind |= {(row, name) for name, bound in bounds.items()
+                                if least_s[name] > bound * min(least_s.values())}
 
     def further_passes(self, left_s):
         """An even number of passes that fits into the time left, by what the last pass took."""

@@ -37,6 +37,32 @@ def test_a_run_goes_on_where_it_ended():
                                 f"{ {('loop', 'fast'): 'timeout'} } { {'gone': 'no program'} }")
 
 
+def test_who_is_far_behind_is_run_no_more_and_the_thriftiest_may_take_longer():
+    """All memory is compared with the thriftiest: one pass of it says too little."""
+    figures = {"fast": (1.0, 3000), "close": (1.4, 4000), "slow": (1.6, 3000),
+               "thrifty": (2.9, 1000), "primalloc": (4.0, 500)}
+    hopeless = {**figures, "close": (9.9, 4000), "slow": (10.1, 3000), "thrifty": (10.1, 1000)}
+    program = (
+        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from types import SimpleNamespace\n"
+        "from harness.allocators import Allocator\nfrom harness.campaign import Campaign\n"
+        "def figures_of(number):\n"
+        "    campaign.samples += [SimpleNamespace(row='loop', allocator=name, score_s=s,\n"
+        "                                         peak_rss_kib=kib)\n"
+        "                         for name, (s, kib) in passes[number - 1].items()]\n"
+        "for passes in json.loads(sys.argv[2]):\n"
+        "    observer = SimpleNamespace(planned=lambda *_: None)\n"
+        "    ways = [Allocator(name, None, '1', '-') for name in passes[0]]\n"
+        "    campaign = Campaign([], ways, 1, None, observer)\n"
+        "    campaign.run_pass = figures_of\n"
+        "    campaign.run_first_passes()\n"
+        "    print(sorted(name for _, name in campaign.far_behind))\n")
+    cases = [[figures, figures], [hopeless, {**figures, "thrifty": (3.1, 1000)}]]
+    told = subprocess.run([sys.executable, "-c", program, BENCH, json.dumps(cases)],
+                          stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+    assert told.splitlines() == ["['slow']", "['slow', 'thrifty']"]
+
+
 def campaign_of(tmp_path, rows, allocators, minutes=(0.001,)):
     """What a campaign of shell scripts keeps: rows are {name: (score, script)}, allocators names of
     a setting NAME=1 that the scripts see. It goes on after each of the minutes but the last."""
