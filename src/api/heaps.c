@@ -75,14 +75,19 @@ PRIM_EXPORT void *prim_heap_calloc(prim_heap_t *heap, size_t count, size_t size)
                        __builtin_return_address(0));
 }
 
+/* Samplers may have placed blocks of nothing; all others have room. */
+static bool is_block(const void *pointer) {
+    return usable_size(pointer) || span_class_of(pointer) == CLASS_PLACED;
+}
+
 PRIM_EXPORT void *prim_heap_realloc(prim_heap_t *heap, void *block, size_t size) {
     if (!block) {
         return prim_heap_malloc(heap, size);
     }
     bool moves = size != 0 && prim_heap_of(block) != heap;
     size_t old_size = moves ? front_usable_size(block) : 0;
-    if (!moves || (old_size == 0 && !span_class_of(block))) { /* which refuses what is no block */
-        return family_realloc(block, size);
+    if (!moves || (old_size == 0 && !is_block(watched_place(block)))) {
+        return family_realloc(block, size); /* which refuses what is none */
     }
     void *target = prim_heap_malloc(heap, size);
     if (target) {

@@ -51,6 +51,9 @@ static void check_only_start_counts(prim_heap_t *heap, unsigned char *block) {
         errno = 0;
         assert_null(realloc(inside, 4000));
         assert_int_equal(errno, ENOMEM);
+        errno = 0;
+        assert_null(prim_heap_realloc(heap, inside, 4000)); /* which is in no heap */
+        assert_int_equal(errno, ENOMEM);
     }
     assert_int_equal(counts_of(heap).blocks, blocks);
     assert_int_equal(malloc_usable_size(block), usable);
@@ -65,6 +68,11 @@ static void test_only_its_start_is_the_block(void **state) {
     assert_null(prim_heap_realloc(heap, variable + 16, 100)); /* as realloc */
     assert_int_equal(errno, ENOMEM);
     assert_int_equal(counts_of(heap).blocks, 0);
+    for (size_t i = 0; i < 1000; i++) {
+        void *block = prim_heap_realloc(heap, malloc(0), 100); /* of nothing, but a block */
+        assert_ptr_equal(prim_heap_of(block), heap);
+        free(block);
+    }
     for (size_t size = 1; size < 200000; size = size * 3 + 7) {
         unsigned char *block = prim_heap_malloc(heap, size);
         fill_pattern(block, size, size);
