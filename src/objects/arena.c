@@ -9,7 +9,6 @@
 #include "objects/arena_chunk.h"
 #include "objects/arena_find.h"
 #include "objects/call_counts.h"
-#include "objects/complaint.h"
 #include "objects/foreign.h"
 #include "objects/heap.h"
 #include "objects/large.h"
@@ -443,8 +442,7 @@ void *arena_reallocate(void *block, size_t size) {
     if (leaves) {
         target = allocate_slow(size);
     } else if (!target && size > found.usable) { /* else the block will do: nobody is told */
-        complaint_memory(size);
-        errno = ENOMEM;
+        return fail_allocation(size);
     }
     return move_to(target, block, found.usable, size);
 }

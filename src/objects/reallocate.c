@@ -173,10 +173,7 @@ static void *reallocate_large(void *block, size_t size) {
     if (!target && !stays_large) {
         return move_block(block, old_size, size);
     }
-    if (!target) {
-        errno = ENOMEM;
-    }
-    return target;
+    return PRIM_LIKELY(target != NULL) ? target : fail_allocation(size);
 }
 
 /* Whether a block of a class stays where it is, as nothing is to be saved. */

@@ -35,7 +35,7 @@ enum {
     SETTLED_DIVISOR = 8,   /* ... and by what part of it it must have grown since the last time */
 };
 
-static PRIM_COLD void *fail(size_t size) {
+PRIM_COLD void *fail_allocation(size_t size) {
     complaint_memory(size);
     errno = ENOMEM;
     return NULL;
@@ -234,7 +234,7 @@ static void *allocate_entering(size_t size, size_t alignment, bool *is_zero) {
     }
     void *block = allocate_any(size, alignment, is_zero);
     thread_cache_leave();
-    return PRIM_LIKELY(block != NULL) ? block : fail(size);
+    return PRIM_LIKELY(block != NULL) ? block : fail_allocation(size);
 }
 
 void *arena_allocate_entering(struct arena *arena, struct arena_request request, bool *is_zero) {
@@ -243,7 +243,7 @@ void *arena_allocate_entering(struct arena *arena, struct arena_request request,
     }
     void *block = arena_allocate(arena, request, is_zero);
     thread_cache_leave();
-    return PRIM_LIKELY(block != NULL) ? block : fail(request.size);
+    return PRIM_LIKELY(block != NULL) ? block : fail_allocation(request.size);
 }
 
 void *arena_allocate_zeroed(struct arena *arena, struct arena_request request) {

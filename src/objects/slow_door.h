@@ -36,6 +36,9 @@ void release_past_bins(void *block);
  * succeed. Nothing is given up for what no address space has. */
 bool make_room(size_t size);
 
+/* The end of a call for which there is no memory: tells of it, sets errno to ENOMEM; NULL. */
+void *fail_allocation(size_t size);
+
 /* Who looks at every call sees a block that is to be handed out for a request of this size. */
 void see_allocation(void *block, size_t size, size_t filled_size);
 

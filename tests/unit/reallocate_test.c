@@ -1,4 +1,5 @@
 #include "objects/allocate.h"
+#include "objects/complaint.h"
 #include "objects/foreign.h"
 #include "objects/sampler.h"
 #include "pages/page_heap.h"
@@ -231,6 +232,26 @@ static void test_failure_leaves_the_block(void **state) {
     }
 }
 
+static unsigned told;
+
+static void listen(int error, const char *text, void *context) {
+    told += error == ENOMEM && text && !context;
+}
+
+/* Whatever kind of block it is that cannot grow. */
+static void test_failure_is_told_once(void **state) {
+    (void)state;
+    complaint_set_function(listen, NULL);
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        void *block = allocate(sizes[i]);
+        told = 0;
+        assert_null(reallocate(block, PTRDIFF_MAX));
+        CHECK(told == 1, "told %u times of a block of %zu bytes", told, sizes[i]);
+        release(block);
+    }
+    complaint_set_function(NULL, NULL);
+}
+
 static void test_foreign(void **state) {
     (void)state;
     static long variable = 5;
@@ -256,6 +277,7 @@ int main(void) {
         cmocka_unit_test(test_much_smaller_gives_memory_back),
         cmocka_unit_test(test_null_is_an_allocation),
         cmocka_unit_test(test_failure_leaves_the_block),
+        cmocka_unit_test(test_failure_is_told_once),
         cmocka_unit_test(test_foreign),
     };
     return cmocka_run_group_tests_name("reallocate", tests, NULL, NULL);
