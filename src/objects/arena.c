@@ -391,24 +391,27 @@ static bool resize_large(const struct arena_found *found, size_t size) {
     size_t before = span_size(span);
     size_t wanted = bits_round_up(size, SLICE_SIZE);
     size_t growth = wanted > before ? wanted - before : 0;
+    struct arena_counts *counts = &arena->counts;
     lock_acquire(&arena->lock, LOCK_ARENA);
     bool is_allowed = growth == 0 || may_have(arena, growth); /* a lower limit may stand now */
-    arena->counts.live_bytes += is_allowed ? growth : 0;      /* others may not have it meanwhile */
+    if (is_allowed) { /* others may not have it meanwhile, and find counts that go together */
+        counts->live_bytes += growth;
+        counts->total_bytes += growth;
+        counts->area_bytes += growth;
+    }
     lock_release(&arena->lock, LOCK_ARENA);
     if (!is_allowed) {
         return false;
     }
     bool is_done = large_resize(span, size);
     size_t after = span_size(span);
+    size_t excess = before + growth - after;
     add_relaxed(&arena_space_bytes, after - before);
     lock_acquire(&arena->lock, LOCK_ARENA);
-    arena->counts.live_bytes -= growth;
-    if (after > before) {
-        count(arena, after - before, 0);
-    } else {
-        uncount(arena, before - after, 0);
-    }
-    arena->counts.area_bytes += after - before;
+    counts->live_bytes -= excess;
+    counts->total_bytes -= growth ? excess : 0; /* which never was */
+    counts->area_bytes -= excess;
+    counts->peak_bytes = bits_max(counts->peak_bytes, counts->live_bytes);
     lock_release(&arena->lock, LOCK_ARENA);
     return is_done;
 }

@@ -1,9 +1,13 @@
-/* What other threads may do while one asks the system about mappings, or moves them. The library
- * does both by kernel_call, which this program defines: so a test acts in just that moment. */
+/* What other threads may do while one asks the system about mappings, moves them, or gives pages
+ * back. The library does all by kernel_call, which this program defines: so a test acts in just
+ * that moment. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "objects/allocate.h"
+#include "objects/arena.h"
+#include "objects/heap.h"
 #include "os/kernel.h"
 #include "os/memory.h"
 #include "pages/mapping.h"
@@ -15,8 +19,9 @@
 #include "unit/unit.h"
 
 static void (*behind_look)(
-    void);                    /* called once, when mappings were looked at, or at 2 MiB of them */
-static void (*at_move)(void); /* called once, before pages are moved */
+    void);                     /* called once, when mappings were looked at, or at 2 MiB of them */
+static void (*at_move)(void);  /* called once, before pages are moved */
+static void (*at_purge)(void); /* called once, before pages go back */
 
 static void act(void (**action)(void)) {
     void (*once)(void) = *action;
@@ -40,6 +45,9 @@ long kernel_call(long number, ...) {
     }
     if (number == SYS_mremap && words[3] & MREMAP_FIXED) {
         act(&at_move);
+    }
+    if (number == SYS_madvise && words[2] == MADV_DONTNEED) {
+        act(&at_purge);
     }
     long result = syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
     if (number == SYS_mremap && words[1] == HUGE_SIZE && words[3] == 0) {
@@ -110,11 +118,47 @@ static void test_a_limit_waits_for_what_is_moved(void **state) {
     assert_int_equal(unit_slices_in_use(), 0);
 }
 
+static struct arena *arena;
+static unsigned looks;
+
+/* No lock is held: so may another thread look, and a fork's child begin. */
+static void look_at_counts(void) {
+    const struct arena_counts *counts = &arena->counts;
+    CHECK(counts->total_bytes >= counts->live_bytes, "%zu bytes live of %zu that ever were",
+          counts->live_bytes, counts->total_bytes);
+    CHECK(counts->area_bytes >= counts->live_bytes, "%zu bytes live in areas of %zu",
+          counts->live_bytes, counts->area_bytes);
+    looks++;
+}
+
+/* Before a block of an arena grows into clean pages, dirty ones may go back. */
+static void test_counts_of_an_arena_go_together(void **state) {
+    (void)state;
+    enum { SIZE = 3 << 20, LESS = 1 << 20 };
+    heap_ensure();
+    arena = arena_create();
+    struct span *donor = page_heap_allocate(DONOR, 0);
+    struct span *gap = page_heap_allocate(1, 0);
+    void *block = arena_allocate_entering(arena, (struct arena_request){.size = SIZE}, NULL);
+    block = reallocate(block, LESS);
+    purge_all(0);
+    page_heap_free(donor, SPAN_DIRTY);
+    options.soft_limit = 1;
+    at_purge = look_at_counts;
+    assert_true(expand(block, SIZE));
+    assert_int_equal(looks, 1);
+    options.soft_limit = 0;
+    assert_int_equal(arena_counts(arena).area_bytes, SIZE);
+    page_heap_free(gap, SPAN_DIRTY);
+    arena_destroy(arena);
+}
+
 int main(void) {
     options.thp = THP_NEVER;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_guard_ends_though_its_cut_is_forgotten),
         cmocka_unit_test(test_a_limit_waits_for_what_is_moved),
+        cmocka_unit_test(test_counts_of_an_arena_go_together),
     };
     return cmocka_run_group_tests_name("mapping_interleave", tests, NULL, NULL);
 }
