@@ -107,12 +107,12 @@ struct arena *arena_unnamed(void) {
     return arena_at(&unnamed, ARENA_INTERNAL, "aligned at an offset", NULL);
 }
 
-/* Whether no block of ours begins in the range, and nothing of it is lent already. */
-static bool is_foreign(uintptr_t start, uintptr_t end) {
-    while (start < end && !span_class_of((void *)start)) {
-        start += SLICE_SIZE;
-    }
-    return start >= end;
+/* Who looks at all arenas may already see this one. */
+static void insert_chunk(struct arena *arena, void *memory, size_t size, bool is_zero) {
+    struct arena_chunk *chunk = arena_chunk_create(arena, memory, size, is_zero);
+    lock_acquire(&arena->lock, LOCK_ARENA);
+    arena_chunk_insert(arena, chunk);
+    lock_release(&arena->lock, LOCK_ARENA);
 }
 
 struct arena *arena_create_lent(void *memory, size_t size) {
@@ -121,7 +121,7 @@ struct arena *arena_create_lent(void *memory, size_t size) {
     size_t most = bits_round_down((size_t)UINT32_MAX * ARENA_GRANULE, SLICE_SIZE);
     bool is_range = memory && start >= (uintptr_t)memory && end > start &&
                     end <= (uintptr_t)1 << PRIM_ADDRESS_BITS;
-    if (!is_range || large_around(start) || !is_foreign(start, end)) {
+    if (!is_range || large_around(start) || !arena_is_foreign(start, end)) {
         errno = EINVAL;
         return NULL;
     }
@@ -132,15 +132,17 @@ struct arena *arena_create_lent(void *memory, size_t size) {
     size = bits_min(end - start, most);
     thread_cache_nest();
     struct span *span = lent_span(start, size);
+    if (span) {
+        span->bucket = ARENA_LENT;
+        insert_chunk(arena, (void *)start, size, false);
+        span_publish(span, SPAN_SLAB, CLASS_ARENA);
+    }
     thread_cache_leave();
     if (!span) {
         arena_destroy(arena);
         errno = ENOMEM;
         return NULL;
     }
-    span->bucket = ARENA_LENT;
-    arena_chunk_insert(arena, arena_chunk_create(arena, (void *)start, size, false));
-    span_publish(span, SPAN_SLAB, CLASS_ARENA);
     return arena;
 }
 
@@ -260,10 +262,7 @@ static bool add_chunk(struct arena *arena, size_t block_size) {
     if (!memory) {
         return false;
     }
-    struct arena_chunk *chunk = arena_chunk_create(arena, memory, bytes, is_zero);
-    lock_acquire(&arena->lock, LOCK_ARENA);
-    arena_chunk_insert(arena, chunk);
-    lock_release(&arena->lock, LOCK_ARENA);
+    insert_chunk(arena, memory, bytes, is_zero);
     return true;
 }
 

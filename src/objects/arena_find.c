@@ -51,6 +51,13 @@ PRIM_COLD const void *arena_block_around(const void *address) {
     return (void *)arena_chunk_block(chunk, granule);
 }
 
+bool arena_is_foreign(uintptr_t start, uintptr_t end) {
+    while (start < end && !span_class_of((void *)start)) {
+        start += SLICE_SIZE;
+    }
+    return start >= end;
+}
+
 size_t arena_usable_size(const void *block) {
     struct arena_found found = arena_find(block);
     return found.arena ? found.usable : 0;

@@ -20,6 +20,9 @@ struct arena_found arena_find(const void *block);
  * CLASS_ARENA, and of a large block in the first one. Else any. */
 const void *arena_block_around(const void *address);
 
+/* Whether no block of ours begins in the range, and nothing of it is lent already. */
+bool arena_is_foreign(uintptr_t start, uintptr_t end);
+
 PRIM_INLINE size_t arena_large_size(const struct span *span) {
     return span_size(span) - span->block_offset;
 }

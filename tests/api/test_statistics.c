@@ -223,6 +223,33 @@ static void test_snapshots_while_threads_allocate(void **state) {
     assert_true(stats.threads >= 1 && stats.threads < THREADS);
 }
 
+static char lent[1 << 20];
+
+static void *lend(void *argument) {
+    (void)argument;
+    while (!atomic_load(&stop)) {
+        prim_heap_t *heap = prim_heap_new_in(lent, sizeof lent);
+        CHECK(heap, "no heap in memory of ours");
+        free(prim_heap_malloc(heap, 100));
+        prim_heap_destroy(heap);
+    }
+    return NULL;
+}
+
+/* Whoever looks may meet a heap that is just being made. */
+static void test_snapshots_while_heaps_begin(void **state) {
+    (void)state;
+    pthread_t thread;
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&thread, NULL, lend, NULL), 0);
+    for (size_t i = 0; i < scaled(300); i++) {
+        size_t total = 0;
+        assert_int_equal(prim_stats_write(PRIM_STATS_JSON, count_pieces, &total), 0);
+    }
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+}
+
 int main(void) {
     expect_allocator();
     watchdog_start(200, "api/test_statistics");
@@ -233,6 +260,7 @@ int main(void) {
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_snapshots_while_threads_allocate),
+        cmocka_unit_test(test_snapshots_while_heaps_begin),
     };
     return cmocka_run_group_tests_name("statistics", tests, NULL, NULL);
 }
