@@ -366,6 +366,12 @@ static void *checked_reallocate(const struct watcher *self, void *block,
     if (target) {
         memcpy(target, block, bits_min(size, request->size));
         checked_release(self, block, &end);
+    } else if (request->size <= size) { /* a full heap, say: there is room in the old one */
+        acquire();
+        record->size = request->size;
+        check_zones_write(record, usable_size(plain_of(record)));
+        release_lock();
+        target = block;
     }
     return target;
 }

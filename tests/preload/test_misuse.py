@@ -232,6 +232,16 @@ def test_memory_that_was_lent_is_left_alone(harness, fixtures):
     assert result.stdout == b"good\n" and result.stderr == b""
 
 
+def test_a_block_of_a_full_heap_shrinks(harness, fixtures):
+    """There is no room for another block with its zones: it stays, and the zone moves."""
+    program = fixtures("full_heap.c")
+    result = run(harness, [program], MALLOC_CHECK_="3")
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"good\n", b"")
+    result = run(harness, [program, "overrun"], MALLOC_CHECK_="3")
+    assert result.returncode == ABORTED
+    assert result.stderr.startswith(b"primalloc: memory behind the block was overwritten\n")
+
+
 @pytest.mark.parametrize("settings, is_told", [
     ({"CHECK": "report"}, False),
     ({"PROFILE": "/nonexistent/h.pb.gz,rate=1,bytes=1"}, True),
