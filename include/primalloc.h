@@ -95,8 +95,8 @@ void *prim_pvalloc(size_t size);
 /* == glibc's extensions ==
  * Threads: any, at any time. */
 
-/* The bytes that may be used from the block's beginning on: at least the size asked for, the
- * same for the block's whole life.
+/* The bytes that may be used from the block's beginning on: at least the size asked for, and the
+ * same until the block is resized.
  * Errors: 0 for NULL and for a pointer that is not ours. */
 size_t prim_malloc_usable_size(void *block);
 
@@ -128,12 +128,13 @@ struct prim_mallinfo2 {
 };
 
 /* Where the memory is, in glibc's terms; prim_stats_get tells more.
- * Errors: none. */
+ * Errors: all zero in a signal handler that interrupted us. */
 struct prim_mallinfo prim_mallinfo(void);
 struct prim_mallinfo2 prim_mallinfo2(void);
 
 /* Writes an XML document to the stream, and returns 0.
- * Errors: -1 with EINVAL if form is not 0, or EAGAIN in a signal handler that interrupted us. */
+ * Errors: -1 with EINVAL if form is not 0, ENOMEM, or EAGAIN in a signal handler that interrupted
+ *     us. */
 int prim_malloc_info(int form, FILE *stream);
 
 /* Prints a summary on standard error.
@@ -351,7 +352,7 @@ struct prim_class_stats {
 size_t prim_stats_get(struct prim_stats *stats, size_t size);
 
 /* The same for the first count classes, each of size bytes. Returns how many classes there are.
- * Errors: 0 without memory. */
+ * Errors: 0 without memory, and in a signal handler that interrupted us. */
 size_t prim_stats_classes(struct prim_class_stats *classes, size_t count, size_t size);
 
 /* Prints them for a person: by class and in all. With stats=full a verdict says for each class and
@@ -495,7 +496,7 @@ struct prim_heap_counts {
 };
 
 /* What a heap, not NULL, holds now; exact.
- * Errors: none. */
+ * Errors: all zero in a signal handler that interrupted us. */
 void prim_heap_counts(prim_heap_t *heap, struct prim_heap_counts *result);
 
 /* A name for statistics, of which 47 characters are kept. Ignored if either is NULL.
@@ -515,7 +516,7 @@ struct prim_heap_stats {
 
 /* Fills the first size bytes as prim_stats_get does, exactly, of a heap that is not NULL. Prints
  * them for a person, with a verdict: "ok" if all blocks are freed, else "not all freed".
- * Errors: none. */
+ * Errors: of the first, 0 in a signal handler that interrupted us. */
 size_t prim_heap_stats_get(prim_heap_t *heap, struct prim_heap_stats *stats, size_t size);
 void prim_heap_stats_print(prim_heap_t *heap);
 
@@ -593,8 +594,8 @@ void *prim_recalloc(void *block, size_t old_count, size_t count, size_t size);
  * Errors: NULL, and the block is as it was; errno, too. */
 void *prim_expand(void *block, size_t size);
 
-/* What a request for so many bytes is rounded up to: asking for that costs no more. The bytes that
- * one has are those asked for, or what prim_malloc_usable_size tells.
+/* What a request for so many bytes is rounded up to at least: asking for that costs no more. The
+ * bytes that one has are those asked for, or what prim_malloc_usable_size tells.
  * Errors: none. */
 size_t prim_good_size(size_t size);
 
