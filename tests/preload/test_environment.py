@@ -397,25 +397,49 @@ def test_t21_locked_memory(harness, fixtures, library, flags):
     assert int(got) < int(expected) + 4000
 
 
-def test_t13_set_user_id_program_ignores_the_environment(harness, fixtures, library):
-    """A program that gained privileges must not write where its caller tells it to."""
+def called_by_nobody(harness, built):
+    """The command by which a user without rights calls a set-user-ID copy of the program."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
     require("setpriv")
     program = harness.directory / "privileged"
-    shutil.copy(fixtures("report_preload.c"), program)
+    shutil.copy(built, program)
     os.chmod(program, 0o755 | stat.S_ISUID)
     os.chmod(harness.directory, 0o755)
     for parent in list(harness.directory.parents)[:3]:
         os.chmod(parent, os.stat(parent).st_mode | 0o011)
+    return ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", program]
+
+
+def test_t13_set_user_id_program_ignores_the_environment(harness, fixtures, library):
+    """A program that gained privileges must not write where its caller tells it to."""
+    command = called_by_nobody(harness, fixtures("report_preload.c"))
     output = harness.directory / "must_not_exist"
-    command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", program]
     changes = {"PRIMALLOC_STATS": "full", "PRIMALLOC_STATS_OUTPUT": str(output),
                "PRIMALLOC_VERBOSE": "1"}
     environment = harness.environment(LD_PRELOAD=str(library), **changes)
     result = harness.run(command, environment=environment, check=False)
     assert result.returncode == 0, result.stderr
     assert b"works\n" in result.stdout
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("static", [[], ["-static"]])
+def test_t13_set_user_id_program_that_holds_the_archive(harness, fixtures, library, static):
+    """No loader leaves that out: it must pass over the environment by itself."""
+    archive = library.with_name("libprimalloc.a")
+    program = fixtures("privileged.c", *static, str(archive), output=f"privileged{len(static)}")
+    command = called_by_nobody(harness, program)
+    output = harness.directory / "must_not_exist"
+    changes = {"PRIMALLOC_SHARDS": "3", "PRIMALLOC_OPTIONS": "verbose=1,nonsense=1",
+               "MALLOC_TOP_PAD_": "4096", "GLIBC_TUNABLES": "glibc.malloc.top_pad=4096"}
+    assert harness.run([program], environment=harness.environment(**changes)).stdout == (
+        b"plain 3 1 4096 1\n")
+    changes["PRIMALLOC_STATS_OUTPUT"] = str(output)
+    result = harness.run(command, environment=harness.environment(**changes))
+    if result.stdout.startswith(b"plain"):
+        pytest.skip("set-user-ID programs gain nothing here")
+    assert (result.stdout, result.stderr) == (b"privileged 0 0 0 1\n", b"")
     assert not output.exists()
 
 
