@@ -3,8 +3,8 @@
  * Constructors run before it, in an order that nobody promises; the program's start code then calls
  * libc's __libc_start_main with the address of main. Ours stands before that one, hands it a main
  * of our own, and is gone from the stack, as is that main: both end in a jump. glibc gives the name
- * two versions, 2.2.5 and 2.34, of one function: a program older than 2.34 passes its constructors
- * in init, a newer one passes NULL. */
+ * two versions, 2.2.5 and 2.34, of one function: a program older than 2.34 passes its
+ * constructors in the fourth word, a newer one passes NULL. */
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -14,16 +14,14 @@
 #include "os/lock.h"
 #include "os/module.h"
 #include "os/process.h"
+#include "os/start.h"
 
 const bool module_is_ours_alone = true;
-
-typedef int main_function(int argc, char **argv, char **environment);
-typedef int start_function(main_function *main, int argc, char **argv, void (*init)(void),
-                           void (*fini)(void), void (*loader_fini)(void), void *stack_end);
 
 start_function __libc_start_main;
 
 static main_function *program_main;
+static struct start_table own_table; /* where it has one: the program's, with our main */
 
 /* A handler that interrupts whoever holds a lock must find the thread inside. Where a thread has
  * ended, and in our own, there are none. */
@@ -46,16 +44,22 @@ static start_function *next_start(bool is_second_try) {
     return libc ? (start_function *)dlsym(libc, "__libc_start_main") : NULL;
 }
 
-PRIM_EXPORT int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(void),
-                                  void (*fini)(void), void (*loader_fini)(void), void *stack_end) {
-    start_function *next = next_start(main == begin);
+PRIM_EXPORT int __libc_start_main(void *first, void *second, void *third, void *fourth, void *fifth,
+                                  struct start_table *sixth, void *seventh) {
+    main_function *theirs = START_HAS_TABLE ? sixth->main : (main_function *)first;
+    start_function *next = next_start(theirs == begin);
     if (!next) {
         process_complain("cannot find libc's __libc_start_main", "");
         _exit(127);
     }
-    if (main != begin) {
-        program_main = main;
+    if (theirs != begin) {
+        program_main = theirs;
         alone_learn(dlsym(RTLD_DEFAULT, "__libc_single_threaded"));
     }
-    return next(begin, argc, argv, init, fini, loader_fini, stack_end);
+    if (START_HAS_TABLE) {
+        own_table = *sixth;
+        own_table.main = begin;
+        return next(first, second, third, fourth, fifth, &own_table, seventh);
+    }
+    return next((void *)begin, second, third, fourth, fifth, sixth, seventh);
 }

@@ -40,7 +40,7 @@ static void *keep_and_lose(void *argument) {
 }
 
 int main(int count, char **arguments) {
-    void *plugin = dlopen(count > 1 ? arguments[1] : "", RTLD_NOW);
+    void *plugin = dlopen(count == 2 ? arguments[1] : "", RTLD_NOW);
     pthread_t thread;
     keep = plugin ? (void (*)(void *))dlsym(plugin, "keep") : NULL;
     if (keep && pthread_create(&thread, NULL, do_nothing, NULL) == 0) {
