@@ -78,7 +78,11 @@ static bool parse_choice(const struct option_row *row, const char *text, size_t 
     *value = 0;
     for (const char *word = option_unit(row); *word; ++*value) {
         size_t size = strcspn(word, "|");
-        if (size == length && memcmp(word, text, length) == 0) {
+        bool is_meant = size == length;
+        for (size_t i = 0; is_meant && i < size; i++) {
+            is_meant = lower(text[i]) == word[i];
+        }
+        if (is_meant) {
             return true;
         }
         word += size + (word[size] == '|');

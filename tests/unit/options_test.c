@@ -1,5 +1,7 @@
 #include "settings/option_report.h"
 
+#include <ctype.h>
+
 #include "unit/unit.h"
 
 enum row_type { BOOL, SIZE, AUTO_SIZE, TIME_MS, CHOICE, TEXT };
@@ -186,6 +188,8 @@ static void test_words(void **state) {
         snprintf(words, sizeof words, "%s", row->unit);
         char *rest = words;
         for (char *word; row->type == CHOICE && (word = strsep(&rest, "|")); index++) {
+            CHECK(set(row, word) == 0 && value_of(row) == index, "%s=%s", row->name, word);
+            word[0] = (char)toupper(word[0]);
             CHECK(set(row, word) == 0 && value_of(row) == index, "%s=%s", row->name, word);
         }
         CHECK(row->type != CHOICE || index == row->maximum + 1, "words of %s", row->name);
