@@ -9,11 +9,15 @@
 #include "settings/option_report.h"
 #include "settings/option_value.h"
 
+static const char name_alone[] = "on"; /* what an option in a list has without a value */
+
 static void read_value(const struct option_row *row, const char *text, size_t length,
                        enum option_source source) {
     uint64_t value;
     bool is_text = row->type == TYPE_TEXT;
-    if (is_text ? length >= OPTION_TEXT_SIZE : !option_parse(row, text, length, &value)) {
+    bool is_missing = text == name_alone; /* a file of that name is no wish */
+    if (is_text ? is_missing || length >= OPTION_TEXT_SIZE
+                : !option_parse(row, text, length, &value)) {
         report_wrong_value(row, text, length);
     } else if (is_text) {
         option_set_text(row, text, length, source);
@@ -22,7 +26,7 @@ static void read_value(const struct option_row *row, const char *text, size_t le
     }
 }
 
-/* PRIMALLOC_OPTIONS=name=value,name=value,help */
+/* PRIMALLOC_OPTIONS=name=value,name=value,name,help */
 static void read_list(const char *list) {
     while (*list) {
         size_t length = strcspn(list, ",");
@@ -30,8 +34,8 @@ static void read_list(const char *list) {
         const struct option_row *row = option_row_named(list, name_length);
         if (row) {
             bool has_value = name_length < length;
-            read_value(row, has_value ? list + name_length + 1 : "1",
-                       has_value ? length - name_length - 1 : 1, SOURCE_LIST);
+            read_value(row, has_value ? list + name_length + 1 : name_alone,
+                       has_value ? length - name_length - 1 : strlen(name_alone), SOURCE_LIST);
         } else if (word_is(list, length, "help")) {
             report_help();
         } else if (length) {

@@ -301,6 +301,24 @@ static void test_list(void **state) {
     assert_int_equal(read_variable("PRIMALLOC_OPTIONS", "="), 1);
 }
 
+/* By its name alone an option of 0 or 1 is switched on; others say what they take. */
+static void test_list_of_names(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
+        const struct row *row = &rows[i];
+        if (row->type == BOOL) {
+            CHECK(read_variable("PRIMALLOC_OPTIONS", row->name) == 0 && value_of(row) == 1,
+                  "%s printed: %s", row->name, errors);
+        } else {
+            char told[64];
+            snprintf(told, sizeof told, "value 'on' for option '%s', which takes ", row->name);
+            CHECK(read_variable("PRIMALLOC_OPTIONS", row->name) == 1 && strstr(errors, told) &&
+                      value_of(row) == row->initial,
+                  "%s printed: %s", row->name, errors);
+        }
+    }
+}
+
 /* Reads variables, NAME=value, from the defaults on. */
 static void read_variables(const char *first, const char *second) {
     const char *environment[] = {first, second, NULL};
@@ -404,6 +422,7 @@ int main(void) {
         cmocka_unit_test(test_unknown_names),
         cmocka_unit_test(test_names_of_others),
         cmocka_unit_test(test_list),
+        cmocka_unit_test(test_list_of_names),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_errors_speak_units),
         cmocka_unit_test(test_settings_tell_their_sources),
