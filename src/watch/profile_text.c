@@ -21,19 +21,19 @@ static void flush(struct writer *out) {
     out->line.length = 0;
 }
 
-static void print_count(struct writer *out, double value) {
-    print_decimal(&out->line, value > 0 ? (uint64_t)(value + 0.5) : 0);
+static PRIM_COLD uint64_t rounded(double value) {
+    return value > 0 ? (uint64_t)(int64_t)(value + 0.5) : 0;
+}
+
+static PRIM_COLD void print_sum(struct writer *out, const struct site_sum *sum) {
+    print_format(&out->line, "%lu: %lu", rounded(sum->objects), rounded(sum->bytes));
 }
 
 static void print_sums(struct writer *out, const struct site_sum *live,
                        const struct site_sum *allocated) {
-    print_count(out, live->objects);
-    print_text(&out->line, ": ");
-    print_count(out, live->bytes);
+    print_sum(out, live);
     print_text(&out->line, " [");
-    print_count(out, allocated->objects);
-    print_text(&out->line, ": ");
-    print_count(out, allocated->bytes);
+    print_sum(out, allocated);
     print_text(&out->line, "] @");
 }
 
