@@ -46,10 +46,16 @@ static void record(void *block, size_t size, const struct request *request) {
     }
 }
 
+/* Whether a link fits: in a shorter block, too, if nobody guards what is behind it. Asks no block,
+ * as what that leaves on the stack would keep it alive. */
+static bool has_room_for_link(size_t size) {
+    return size >= sizeof(void *) || !(options.check || options.guarded);
+}
+
 static void *exact_allocate(const struct watcher *self, const struct request *request) {
     void *block = watcher_pass_allocate(self, request);
     if (block && !(request->arena && request->arena->kind == ARENA_HEAP)) {
-        if (options.leak_check && request->size >= sizeof(void *)) {
+        if (options.leak_check && has_room_for_link(request->size)) {
             memset(block, 0, sizeof(void *)); /* was a link */
         }
         record(block, request->size, request);

@@ -120,12 +120,17 @@ static void only_in_moved(void) { /* the one pointer lies in what realloc has mo
     inner = (char *)words;
 }
 
-/* Memory of one's own is nobody's root. Its ends may touch a thread's data, whose surroundings are
- * looked at. */
 static void lost_beside_unwritten(void) { /* where a list of free blocks led to the lost one */
     global = malloc(sizeof(struct node));
     use(make(NULL));
 }
+static void lost_beside_short(void) { /* the same: it has no room for a pointer */
+    global = malloc(1);
+    use(malloc(5));
+}
+
+/* Memory of one's own is nobody's root. Its ends may touch a thread's data, whose surroundings are
+ * looked at. */
 static void only_in_mapping(void) {
     enum { SIZE = 1 << 20 };
     void **words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -256,6 +261,7 @@ static const struct {
     CASE(only_in_freed),
     CASE(only_in_moved),
     CASE(lost_beside_unwritten),
+    CASE(lost_beside_short),
     CASE(only_in_mapping),
     CASE(on_thread_stack),
     CASE(in_thread_local),
