@@ -74,7 +74,7 @@ struct arena *arena_create(void) {
 }
 
 struct arena *arena_at(_Atomic(struct arena *) *place, enum arena_kind kind, const char *name,
-                       arena_block_end *block_end) {
+                       bool is_sampled) {
     struct arena *there = load_acquire(place); /* order pair: shared arena */
     if (there) {
         return there;
@@ -90,7 +90,7 @@ struct arena *arena_at(_Atomic(struct arena *) *place, enum arena_kind kind, con
         there = metadata_allocate(size_of(ARENA_CLASS_LAST), _Alignof(struct arena));
         if (there) {
             enlist(there, kind, name, ARENA_CLASS_LAST);
-            there->block_end = block_end;
+            there->is_sampled = is_sampled;
             store_release(place, there); /* order pair: shared arena */
         }
     }
@@ -104,7 +104,7 @@ struct arena *arena_at(_Atomic(struct arena *) *place, enum arena_kind kind, con
 
 struct arena *arena_unnamed(void) {
     static _Atomic(struct arena *) unnamed; /* (atomic: shared arena) */
-    return arena_at(&unnamed, ARENA_INTERNAL, "aligned at an offset", NULL);
+    return arena_at(&unnamed, ARENA_INTERNAL, "aligned at an offset", false);
 }
 
 /* Who looks at all arenas may already see this one. */
@@ -326,17 +326,17 @@ static void *allocate_large(struct arena *arena, const struct arena_request *req
 
 /* Blocks that belong to no heap of the program's are sampled as those of the default heap are. */
 static bool is_watched(const struct arena *arena) {
-    return sampler_was_started() && arena->kind != ARENA_HEAP && !arena->block_end;
+    return sampler_was_started() && arena->kind != ARENA_HEAP;
 }
 
 void *arena_allocate(struct arena *arena, struct arena_request request, bool *is_zero) {
     struct arena_fit fit;
     void *block = arena_chunk_fit(arena, &request, &fit) ? allocate_in_chunk(arena, &fit, is_zero)
                                                          : allocate_large(arena, &request, is_zero);
-    if (block && PRIM_UNLIKELY(options_see_every_call()) && !arena->block_end) {
+    if (block && PRIM_UNLIKELY(options_see_every_call()) && !arena->is_sampled) {
         see_allocation(block, request.size, is_zero ? 0 : arena_usable_size(block));
     }
-    if (block && is_watched(arena)) {
+    if (block && is_watched(arena) && !arena->is_sampled) {
         thread_sampler_see_large(block, request.size, request.alignment);
     }
     return block;
@@ -349,9 +349,7 @@ void arena_release(void *block) {
         foreign_release(block);
         return;
     }
-    if (PRIM_UNLIKELY(arena->block_end != NULL)) {
-        arena->block_end(block, 0);
-    } else if (is_watched(arena)) {
+    if (is_watched(arena)) {
         sampler_end(block, 0);
     }
     bool is_unused = false;
@@ -416,14 +414,15 @@ static bool resize_large(const struct arena_found *found, size_t size) {
 }
 
 void *arena_reallocate(void *block, size_t size) {
-    enum { SLACK = 64 }; /* bytes that are not worth a copy */
+    enum { SLACK = 64, SLACK_OF_CLASSES = 16 }; /* bytes that are not worth a copy */
     struct arena_found found = arena_find(block);
     if (!found.arena) {
         return foreign_reallocate(block, size);
     }
-    bool is_sampled = found.arena->block_end != NULL;
-    if (size <= found.usable && (size >= found.usable / 2 || found.usable <= SLACK)) {
-        if (is_sampled) {
+    bool is_sampled = found.arena->is_sampled;
+    size_t slack = is_sampled ? SLACK_OF_CLASSES : SLACK; /* it does as those it stands for */
+    if (size <= found.usable && (size >= found.usable / 2 || found.usable <= slack)) {
+        if (is_watched(found.arena)) {
             sampler_end(block, size);
         }
         return block;

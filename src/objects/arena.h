@@ -77,15 +77,13 @@ struct arena_counts {
     size_t limit;      /* of live_bytes; SIZE_MAX: none */
 };
 
-typedef void arena_block_end(void *block, size_t size); /* sampler_end */
-
 struct arena {
     struct lock lock;
     _Atomic bool is_deleted;    /* (atomic: hint, written under the lock) has no name anymore */
     bool is_lent;               /* (const) over the caller's memory */
     uint8_t kind;               /* (const) enum arena_kind */
     uint8_t class_last;         /* (const) of blocks in chunks */
-    arena_block_end *block_end; /* (const) is told of each block that ends; may be NULL */
+    bool is_sampled;            /* (const) its blocks are samples, no others are */
     unsigned cell_count;        /* (lock: ARENA) ever taken */
     struct arena *next;         /* (lock: ARENAS) */
     struct arena *previous;     /* (lock: ARENAS) */
@@ -111,11 +109,10 @@ extern PRIM_HIDDEN _Atomic size_t arena_space_bytes; /* (atomic: counter) */
 struct arena *arena_create(void);
 
 /* The arena that several threads share at this place, made there if there is none yet. It never
- * ends. One with a block_end calls that for each block that ends, and its blocks stay in it only as
- * long as they stay where they are. NULL, with errno, without memory, and where a signal handler
- * that interrupted the library would make it. */
+ * ends. Blocks of one for samples stay in it only as long as they stay where they are. NULL, with
+ * errno, without memory, and where a signal handler that interrupted the library would make it. */
 struct arena *arena_at(_Atomic(struct arena *) *place, enum arena_kind kind, const char *name,
-                       arena_block_end *block_end);
+                       bool is_sampled);
 
 /* Over the whole slices of the caller's memory; NULL with errno EINVAL if there is none. */
 struct arena *arena_create_lent(void *memory, size_t size);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "objects/hardened.h"
 #include "os/memory.h"
 
 /* The greatest class whose blocks are not above size bytes. */
@@ -15,8 +16,9 @@ static unsigned class_within(const struct arena *arena, size_t size) {
     return size_classes[object_class].size > size ? object_class - 1 : object_class;
 }
 
+/* Blocks of 8 bytes take a whole one. */
 static size_t granules_of(unsigned object_class) {
-    return size_classes[object_class].size / ARENA_GRANULE;
+    return (size_classes[object_class].size + ARENA_GRANULE / 2) / ARENA_GRANULE;
 }
 
 PRIM_INLINE uint64_t class_bit(unsigned object_class) {
@@ -60,11 +62,17 @@ static void cut(struct arena *arena, struct arena_chunk *chunk, size_t first, si
     }
 }
 
+/* A sampled block of 8 bytes has no room for more, as those have not that it stands for. */
+static size_t least_size(const struct arena *arena) {
+    return arena->is_sampled && !hardened_is_on() ? 1 : ARENA_GRANULE;
+}
+
 bool arena_chunk_fit(const struct arena *arena, const struct arena_request *request,
                      struct arena_fit *fit) {
     size_t most = size_classes[arena->class_last].size;
     if (PRIM_LIKELY(request->alignment <= ARENA_GRANULE && request->offset == 0)) {
-        unsigned plain = request->size <= most ? size_class_of(bits_max(request->size, 16)) : 0;
+        size_t size = bits_max(request->size, least_size(arena));
+        unsigned plain = size <= most ? size_class_of(size) : 0;
         *fit = (struct arena_fit){plain, plain, ARENA_GRANULE, 0, 0};
         return plain != 0;
     }

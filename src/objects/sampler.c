@@ -265,7 +265,7 @@ static bool add_user(struct sampler_user *user) {
 }
 
 static bool make_arena(void) {
-    return arena_at(&block_arena, ARENA_INTERNAL, "sampled", sampler_end) != NULL;
+    return arena_at(&block_arena, ARENA_INTERNAL, "sampled", true) != NULL;
 }
 
 /* Sums up what the users are. There is one account for all who have a budget: together they may

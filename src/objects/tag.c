@@ -34,7 +34,7 @@ static unsigned find(const char *name) {
     unsigned start = hash_of(name);
     for (unsigned step = 0; step < TAG_COUNT_MAX; step++) {
         unsigned index = (start + step) % TAG_COUNT_MAX;
-        struct arena *arena = arena_at(&tags[index], ARENA_TAG, name, NULL);
+        struct arena *arena = arena_at(&tags[index], ARENA_TAG, name, false);
         if (!arena || has_name(arena, name)) {
             return arena ? index + 1 : 0;
         }

@@ -302,6 +302,8 @@ def test_tags_are_told_apart(profiled, rate):
     for name in ("odd", "even"):
         assert seen[name]["alloc_space"] == pytest.approx(10000 * 300, rel=0.4 if rate > 1 else 0)
         assert seen[name]["inuse_space"] == 0
+    shrunk = seen["shrunk"]["inuse_space"]
+    assert shrunk == pytest.approx(20000 * 600, rel=0.4 if rate > 1 else 0)
     in_use = seen["grown"]["inuse_space"] + seen.get(None, {"inuse_space": 0})["inuse_space"]
     assert 5000000 <= in_use < 5200000  # the one block, once, wherever it was counted
 

@@ -364,14 +364,14 @@ static void test_shared(void **state) {
     static _Atomic(struct arena *) place;
     thread_cache_nest();
     errno = 0;
-    assert_null(arena_at(&place, ARENA_INTERNAL, "shared", NULL));
+    assert_null(arena_at(&place, ARENA_INTERNAL, "shared", false));
     assert_int_equal(errno, ENOMEM);
     thread_cache_leave();
-    struct arena *arena = arena_at(&place, ARENA_INTERNAL, "shared", NULL);
+    struct arena *arena = arena_at(&place, ARENA_INTERNAL, "shared", false);
     assert_non_null(arena);
     assert_int_equal(span_class_of(arena), 0);
     thread_cache_nest();
-    assert_ptr_equal(arena_at(&place, ARENA_INTERNAL, "other", NULL), arena);
+    assert_ptr_equal(arena_at(&place, ARENA_INTERNAL, "other", false), arena);
     thread_cache_leave();
     assert_string_equal(arena->name, "shared");
 }

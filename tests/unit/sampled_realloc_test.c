@@ -1,0 +1,117 @@
+/* What realloc makes of sampled blocks: they count as many as there are. */
+#include "objects/sampler.h"
+
+#include <math.h>
+
+#include "objects/allocate.h"
+#include "objects/heap.h"
+#include "objects/tag.h"
+#include "objects/thread_sampler.h"
+#include "unit/unit.h"
+
+enum { COUNT = 20000, SLOTS = 1 << 17 };
+
+/* The samples that there were, by address. */
+static struct {
+    const void *block;
+    double weight; /* 0: it has ended */
+    size_t size;
+} seen[SLOTS];
+
+static void *blocks[COUNT];
+
+static size_t slot_of(const void *block) {
+    size_t slot = (uintptr_t)block / 8 * 0x9e3779b97f4a7c15u >> 47;
+    while (seen[slot].block && seen[slot].block != block) {
+        slot = (slot + 1) % SLOTS;
+    }
+    return slot;
+}
+
+static void begin(void *block, const struct sample *sample) {
+    size_t slot = slot_of(block);
+    seen[slot].block = block;
+    seen[slot].weight = sample->weight;
+    seen[slot].size = sample->size;
+}
+
+static bool end(void *block, size_t size) {
+    size_t slot = slot_of(block);
+    seen[slot].weight = size ? seen[slot].weight : 0;
+    seen[slot].size = size;
+    return true;
+}
+
+static struct sampler_user user = {.begin = begin, .end = end};
+
+static void start(size_t interval, uint64_t seed) {
+    heap_ensure();
+    memset(seen, 0, sizeof seen);
+    assert_true(sampler_start(&user, interval));
+    struct thread_cache *cache = thread_cache_own();
+    thread_sampler_adopt(cache);
+    assert_true(cache->is_sampling);
+    thread_sampler_seed(cache, seed);
+}
+
+static void stop(void) {
+    sampler_stop(&user);
+    thread_sampler_adopt(thread_cache_own());
+}
+
+/* Resizes so many blocks and adds up those in use, which all have the size, by their samples. */
+static double count_resized(size_t from, size_t to) {
+    double count = 0;
+    for (size_t n = 0; n < COUNT; n++) {
+        blocks[n] = reallocate(allocate(from), to);
+        assert_non_null(blocks[n]);
+    }
+    for (size_t n = 0; n < COUNT; n++) {
+        size_t slot = slot_of(blocks[n]);
+        count += seen[slot].block ? seen[slot].weight : 0;
+        CHECK(seen[slot].weight == 0 || seen[slot].size == to, "%zu to %zu: has %zu", from, to,
+              seen[slot].size);
+        release(blocks[n]);
+    }
+    return count;
+}
+
+static void check_resized(size_t from, size_t to, uint64_t seed) {
+    size_t interval = good_size(from);
+    start(interval, seed);
+    double count = count_resized(from, to);
+    size_t least = good_size(to) < interval ? good_size(to) : interval;
+    double p = sampler_probability(least, (double)interval);
+    printf("%zu to %zu: %.4f of truth\n", from, to, count / COUNT);
+    CHECK(fabs(count - COUNT) < 6 * sqrt(COUNT * (1 - p) / p), "%zu to %zu: %g of %d blocks", from,
+          to, count, COUNT);
+    stop();
+}
+
+/* Where realloc leaves a sampled block, but moves others and draws anew, some would count twice. */
+static void test_each_counts_once(void **state) {
+    (void)state;
+    static const size_t steps[][2] = {{5, 8},   {8, 12},  {16, 5},  {12, 16},  {24, 12},   {32, 8},
+                                      {48, 20}, {64, 20}, {64, 40}, {100, 40}, {1000, 400}};
+    for (size_t i = 0; i < ARRAY_LENGTH(steps); i++) {
+        check_resized(steps[i][0], steps[i][1], i);
+    }
+}
+
+static void test_each_counts_once_under_a_tag(void **state) {
+    (void)state;
+    static const size_t steps[][2] = {{64, 20}, {1000, 600}, {1000, 400}, {3000, 1600}};
+    assert_true(tag_push("resized"));
+    for (size_t i = 0; i < ARRAY_LENGTH(steps); i++) {
+        check_resized(steps[i][0], steps[i][1], i);
+    }
+    tag_pop();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_counts_once),
+        cmocka_unit_test(test_each_counts_once_under_a_tag),
+    };
+    return cmocka_run_group_tests_name("sampled realloc", tests, NULL, NULL);
+}
