@@ -63,14 +63,16 @@ pub enum Form {
 
 /// The statistics as text; empty without memory.
 pub fn report(form: Form) -> String {
-    unsafe extern "C" fn append(text: *const c_char, length: usize, bytes: *mut c_void) {
+    unsafe extern "C" fn append(text: *const c_char, length: usize, written: *mut c_void) {
         let piece = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), length) };
-        let bytes = unsafe { &mut *bytes.cast::<Vec<u8>>() };
-        if bytes.try_reserve(length).is_ok() {
-            bytes.extend_from_slice(piece);
+        let written = unsafe { &mut *written.cast::<Option<Vec<u8>>>() };
+        let has_room = written.as_mut().is_some_and(|bytes| bytes.try_reserve(length).is_ok());
+        match written {
+            Some(bytes) if has_room => bytes.extend_from_slice(piece),
+            _ => *written = None, // a report that lacks a piece is none
         }
     }
-    let mut bytes = Vec::<u8>::new();
-    unsafe { ffi::prim_stats_write(form as i32, append, (&raw mut bytes).cast()) };
-    String::from_utf8(bytes).unwrap_or_default()
+    let mut written = Some(Vec::<u8>::new());
+    unsafe { ffi::prim_stats_write(form as i32, append, (&raw mut written).cast()) };
+    written.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
