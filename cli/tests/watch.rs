@@ -68,7 +68,7 @@ fn what_grows_is_told_with_its_size() {
 fn who_does_nothing_has_not_grown() {
     let Some(library) = preloaded() else { return };
     let process = growing("resting", "0", Some(&library));
-    watch(&process, &["--every", "10ms", "--duration", "200ms"]).success().stderr("").stdout(
+    watch(&process, &["--every", "20ms", "--duration", "200ms"]).success().stderr("").stdout(
         contains("resident, as ")
             .and(contains("COURSE"))
             .and(contains("It has not grown in"))
@@ -183,7 +183,7 @@ fn of_a_program_that_is_soon_over_the_kernels_peak_is_told() {
     let Some(told) = watch_program(&["--every", "1m"], &[path, "200"]) else { return };
     told.success().stdout("ready\n").stderr(
         contains("resident at the only look\n")
-            .and(contains("over after one look, which tells nothing; --every 5ms looks more"))
+            .and(contains("over after one look, which tells nothing; --every 20ms looks more"))
             .and(contains("The kernel counted "))
             .and(contains("as 0 before").not())
             .and(contains("not on primalloc").not()),
@@ -193,7 +193,7 @@ fn of_a_program_that_is_soon_over_the_kernels_peak_is_told() {
 #[test]
 fn a_program_outlives_the_time_that_it_is_watched() {
     let shell = ["sh", "-c", "sleep 0.5; echo done; kill -TERM $$"];
-    let words = ["--every", "10ms", "--duration", "50ms"];
+    let words = ["--every", "20ms", "--duration", "50ms"];
     let Some(told) = watch_program(&words, &shell) else { return };
     let told = told.stdout("done\n").stderr(contains("COURSE").and(contains("ended").not()));
     let status = told.get_output().status;
@@ -217,6 +217,7 @@ fn what_cannot_be_watched_is_named() {
     refused(&["0"]).stderr(contains("invalid value '0' for '[PID]': a process has a number"));
     refused(&["service"]).stderr(contains("a program stands behind --"));
     refused(&["--every", "0s", "1"]).stderr(contains("a time from 1ms to 168 hours is needed"));
+    refused(&["--every", "19ms", "1"]).stderr(contains("looks are 20ms apart at least"));
     refused(&["--every", "5", "1"]).stderr(contains("a unit is missing: 5ms, 5s"));
     refused(&["--html", "/no/such/page", "1"]).stderr(contains("/no/such/page: cannot be written"));
     refused(&[]).stderr(contains("<PID>"));

@@ -23,7 +23,7 @@ use crate::arguments::PreloadArguments;
 use crate::child::Supervisor;
 use crate::output::watch as output;
 use crate::processes::start_of;
-use crate::watch::{End, Plan, Watched, watch};
+use crate::watch::{EVERY_MIN, End, Plan, Watched, watch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,9 +59,9 @@ pub struct WatchArguments {
           conflicts_with_all = ["command", "options", "force"])]
     pid: Option<i32>,
 
-    /// Time from look to look, for example 10s; longer where looks take long or have become many;
-    /// as a rule 1s, and 50ms of a program that is started
-    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
+    /// Time from look to look, 20ms at least; longer where looks take long or have become many; as
+    /// a rule 1s, and 50ms of a program that is started
+    #[arg(long, value_name = "TIME", value_parser = every, allow_negative_numbers = true)]
     every: Option<Duration>,
 
     /// Stop watching after this time, for example 10m or 8h
@@ -88,6 +88,13 @@ pub struct WatchArguments {
 fn number(text: &str) -> Result<i32, String> {
     let pid = text.parse().ok().filter(|pid| *pid > 0);
     pid.ok_or_else(|| "a process has a number; a program stands behind --".to_owned())
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        every if every >= EVERY_MIN => Ok(every),
+        _ => Err(format!("looks are {}ms apart at least", EVERY_MIN.as_millis())),
+    }
 }
 
 impl WatchArguments {

@@ -1,13 +1,9 @@
 //! What was seen, in plain words: whether it grows, what of it, and who would know more.
 
-use std::time::Duration;
-
-use super::{End, SizeTrend, Trend, Watched};
+use super::{EVERY_MIN, End, SizeTrend, Trend, Watched};
 use crate::explain::{Use, listed, on_primalloc, program, unread};
 use crate::output::{bytes_text, printable, time_text, with_thousands};
 
-/// What is advised where looks were too rare.
-const OFTEN: Duration = Duration::from_millis(5);
 /// So many sizes are named, if they are as much of the change, and most of it together.
 const SIZES_SHOWN: usize = 3;
 const SIZE_SHARE_MIN: f64 = 0.1;
@@ -45,8 +41,10 @@ fn one_look(found: &Watched) -> String {
         End::ProcessEnded => "It was over after one look, which",
         _ => "There was one look, which",
     };
-    match found.moments.interval > OFTEN {
-        true => format!("{when} tells nothing; --every 5ms looks more often."),
+    match found.moments.interval > EVERY_MIN {
+        true => {
+            format!("{when} tells nothing; --every {}ms looks more often.", EVERY_MIN.as_millis())
+        }
         false => format!("{when} tells nothing."),
     }
 }
@@ -205,11 +203,11 @@ mod tests {
         found.end = End::ProcessEnded;
         found.set_peak(found.last.resident_bytes);
         let often =
-            "It was over after one look, which tells nothing; --every 5ms looks more often.";
+            "It was over after one look, which tells nothing; --every 20ms looks more often.";
         assert_eq!(advice(&found), [often]);
         found.set_peak(17 << 20);
         assert!(advice(&found)[1].starts_with("The kernel counted 17.0 MiB resident at the peak"));
-        found.moments.interval = Duration::from_millis(5);
+        found.moments.interval = EVERY_MIN;
         assert_eq!(advice(&found)[0], "It was over after one look, which tells nothing.");
     }
 

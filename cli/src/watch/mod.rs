@@ -20,6 +20,9 @@ pub use trend::{SizeTrend, Trend};
 use crate::explain::{Asked, Explanation, explain};
 use crate::processes::{program_places, start_of};
 
+/// Looks are no nearer to each other: whoever waits for the next one asks so often whether the
+/// process still runs.
+pub const EVERY_MIN: Duration = Duration::from_millis(20);
 /// A look is followed by a pause of so many times its own length, however often one is asked for.
 const PAUSE_TIMES: u32 = 20;
 
