@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand, ValueHint};
 
+use crate::allocators::option_list;
 use crate::environment::{LIBRARY, Setting};
+use crate::library;
 use crate::verbs;
 
 const EXAMPLES: &str = "\
@@ -125,6 +127,21 @@ impl PreloadArguments {
             }
         }
         Ok(())
+    }
+
+    /// What is to be set: `help` is not.
+    pub fn settings(&self) -> impl Iterator<Item = &Setting> {
+        self.options.iter().filter(|option| !option.is_help())
+    }
+
+    /// Lists the options, if that is asked for, where the program does not run on primalloc, or
+    /// what it writes is not shown.
+    pub fn list_options(&self) -> Result<()> {
+        if !self.options.iter().any(Setting::is_help) {
+            return Ok(());
+        }
+        let library = library::find(self.library.as_deref())?;
+        verbs::print_beside(&option_list(&library)?)
     }
 }
 

@@ -45,7 +45,7 @@ impl FromStr for Setting {
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, value)) = text.split_once('=') else {
             if text == HELP {
-                return Ok(Setting { name: HELP.to_owned(), value: String::new() });
+                return Ok(Setting::help());
             }
             return Err(format!("an option is NAME=VALUE, for example {text}=1"));
         };
@@ -54,6 +54,15 @@ impl FromStr for Setting {
 }
 
 impl Setting {
+    /// Sets nothing: the library lists its options.
+    pub fn help() -> Setting {
+        Setting { name: HELP.to_owned(), value: String::new() }
+    }
+
+    pub fn is_help(&self) -> bool {
+        *self == Setting::help()
+    }
+
     pub fn option(name: &str, value: &str) -> Result<Setting, String> {
         let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if name.is_empty() || !name.chars().all(is_word) {
@@ -100,9 +109,9 @@ impl Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        match (self.name.as_str(), self.value.as_str()) {
-            (HELP, "") => formatter.write_str(HELP),
-            (name, value) => write!(formatter, "{name}={value}"),
+        match self.is_help() {
+            true => formatter.write_str(HELP),
+            false => write!(formatter, "{}={}", self.name, self.value),
         }
     }
 }

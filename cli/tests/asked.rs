@@ -43,7 +43,7 @@ fn options_are_set_or_it_is_said_why_not() {
     let Some(process) = Asked::preloaded(&[]) else { return };
     let wrong = ["--json", "nonsense=1", "purge_delay=x", "thp=always", "trim_threshold=8M"];
     let done = process.set(&wrong).code(125).stderr(
-        contains("nonsense: there is no such option\n")
+        contains("nonsense: there is no such option; primalloc run -o help -- true tells")
             .and(contains(
                 "purge_delay: 'x' is no value for it; primalloc run -o help -- true tells",
             ))

@@ -59,14 +59,38 @@ fn all_options_are_listed() {
     let Some(library) = real_library() else {
         return;
     };
-    let mut run = tool();
-    run.env("PRIMALLOC_LIBRARY", &library).args(["run", "-o", "help", "--", "true"]);
-    let told = run.assert().success().stdout("").get_output().stderr.clone();
-    let told = String::from_utf8(told).unwrap();
+    let list = |words: &[&str], end: &[&str]| {
+        let mut tool = tool();
+        tool.env("PRIMALLOC_LIBRARY", &library).args(words).args(["-o", "help"]).args(end);
+        tool.args(["--", "sleep", "0.2"]).assert().success()
+    };
+    let text = |assert: assert_cmd::assert::Assert| {
+        String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+    };
+    let told = text(list(&["run"], &[]).stdout(""));
     let sentences = |line: &str| line.find("what it does").or(line.find("what becomes of wrong"));
     let columns: Vec<usize> = told.lines().filter_map(sentences).collect();
     assert!(columns.len() == 2 && columns[0] == columns[1], "{told}");
     assert!(told.contains("  1 byte to 1 TiB  "), "{told}");
+    // Whoever shows nothing of what the program writes, or does not run it on primalloc, as well.
+    let one = ["-n", "1", "--warmup", "0"];
+    for words in [
+        &["compare", one[0], one[1], one[2], one[3]][..],
+        &["compare", "--with", "glibc", one[0], one[1]],
+        &["advise", "--with", "glibc,primalloc", one[0], one[1]],
+        &["faults", "--no-perf"],
+        &["faults", "--no-perf", "--allocator", "glibc"],
+        &["faults", "--no-perf", "--allocator", "primalloc"],
+        &["profile"],
+        &["leaks"],
+        &["watch"],
+    ] {
+        let listed = text(list(words, &[]));
+        assert_eq!(listed.matches(&told).count(), 1, "{words:?}: {listed}");
+        assert!(!listed.contains("heeds"), "{words:?}: {listed}");
+    }
+    let unheeded = text(list(&["faults", "--no-perf"], &["-o", "purge=0"]));
+    assert!(unheeded.contains(&told) && unheeded.contains("only primalloc heeds --option"));
     let mut run = tool();
     run.env("PRIMALLOC_LIBRARY", &library).args(["run", "-o", "purgee=1", "--", "true"]);
     run.assert().success().stderr(contains("primalloc run -o help -- true"));

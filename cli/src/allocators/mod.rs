@@ -17,7 +17,7 @@ use crate::library;
 use crate::program::Image;
 pub use candidates::{Candidate, select};
 use ld_cache::LdCache;
-pub use probe::{ProbeAnswer, check_serves, option_complaints, probe};
+pub use probe::{ProbeAnswer, check_serves, option_complaints, option_list, probe};
 
 pub const GLIBC: &str = "glibc";
 pub const PRIMALLOC: &str = "primalloc";

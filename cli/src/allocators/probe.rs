@@ -33,11 +33,24 @@ pub fn option_complaints<'a>(
     library: &Path,
     settings: impl IntoIterator<Item = &'a Setting>,
 ) -> Result<Vec<String>> {
-    let said = run_under(library, settings)?.stderr;
+    let said = said_under(library, settings)?;
     let is_complaint = |line: &&str| OPTION_COMPLAINTS.iter().any(|start| line.starts_with(start));
     let said = String::from_utf8_lossy(&said);
     let lines = said.lines().filter_map(|line| line.strip_prefix("primalloc: "));
     Ok(lines.filter(is_complaint).map(str::to_owned).collect())
+}
+
+/// All options, as `library` lists them.
+pub fn option_list(library: &Path) -> Result<String> {
+    said_under(library, &[Setting::help()])
+}
+
+fn said_under<'a>(
+    library: &Path,
+    settings: impl IntoIterator<Item = &'a Setting>,
+) -> Result<String> {
+    let said = run_under(library, settings)?.stderr;
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 fn run_under<'a>(

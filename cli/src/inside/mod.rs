@@ -191,7 +191,7 @@ fn change(held: &mut Held, get: u64, set: u64, (name, value): (&str, &str)) -> R
         (found as i32 == 0).then(|| held.read(room, TEXT_SIZE)).transpose()
     };
     let Some(before) = shown(held)? else {
-        let after = Err("there is no such option".to_owned());
+        let after = Err(format!("there is no such option; {TOLD_WHAT_IT_TAKES}"));
         return Ok(Change { before: None, after });
     };
     if held.call(set, &[name_there, value_there])? as i32 == 0 {

@@ -41,7 +41,7 @@ pub struct Plan<'a> {
     pub program: &'a Program,
     pub candidates: &'a [Candidate],
     /// What is set for all of them.
-    pub options: &'a [Setting],
+    pub options: Vec<Setting>,
     pub input: Option<PathBuf>,
     pub output: ProgramOutput,
     pub runs: usize,

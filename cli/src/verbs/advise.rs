@@ -85,7 +85,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
     bar.finish_and_clear();
     let (mut report, finals) = reports?;
     finals.iter().for_each(|more| report.add_outcomes(more));
-    measured.write(&Advice::on(&report, &finals, plan.options))?;
+    measured.write(&Advice::on(&report, &finals, &plan.options))?;
     Ok(if report.outcomes_agree() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -141,7 +141,7 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
     let program = Program::resolve(&arguments.command)?;
     let mut command = program.command();
     let is_primalloc = set_environment(arguments, &program, &mut command)?;
-    let are_heeded = is_primalloc || arguments.preload.options.is_empty();
+    let are_heeded = is_primalloc || arguments.preload.settings().next().is_none();
     if !are_heeded {
         tell(
             "the program does not run on primalloc, and only primalloc heeds --option; \
@@ -162,8 +162,8 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
     let running = recorder.begin(pid, shell_text(&arguments.command), minor_of(&stamp.usage()))?;
     let ended = supervisor.wait_for_end(&child)?;
     let findings = running.finish(end_of(&ended.usage, &stamp.usage()))?;
-    if !are_heeded {
-        tell_of_options(arguments);
+    if !is_primalloc {
+        tell_of_options(&arguments.preload);
     }
     report(arguments, &findings, false)?;
     Ok(ended.outcome.imitate())
@@ -201,11 +201,15 @@ fn set_environment(
 
 /// What primalloc would say of them. It is asked when all has been counted: a process that is
 /// started for it would be watched as the program is.
-fn tell_of_options(arguments: &FaultsArguments) {
-    let PreloadArguments { library, options, .. } = &arguments.preload;
-    let Ok(found) = library::find(library.as_deref()) else { return };
+fn tell_of_options(preload: &PreloadArguments) {
     // The program has run: that nothing can be asked is no failure now.
-    option_complaints(&found, options).unwrap_or_default().iter().for_each(tell);
+    if let Err(error) = preload.list_options() {
+        tell(format!("{error:#}"));
+    }
+    let Ok(found) = library::find(preload.library.as_deref()) else { return };
+    if preload.settings().next().is_some() {
+        option_complaints(&found, preload.settings()).unwrap_or_default().iter().for_each(tell);
+    }
 }
 
 fn minor_of(usage: &libc::rusage) -> u64 {

@@ -134,7 +134,7 @@ impl MeasuredArguments {
         Plan {
             program,
             candidates,
-            options: &self.program.preload.options,
+            options: self.program.preload.settings().cloned().collect(),
             input: self.input.clone(),
             output: self.output.clone(),
             runs,
@@ -145,6 +145,7 @@ impl MeasuredArguments {
     /// To be called before the first run, whatever it may find.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         self.check_libraries(plan)?;
+        self.program.preload.list_options()?;
         check_options(plan)
     }
 

@@ -27,4 +27,4 @@ mod times;
 pub mod trim;
 pub mod watch;
 
-pub use report_files::tell;
+pub use report_files::{print_beside, tell};
