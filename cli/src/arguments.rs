@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand, ValueHint};
 
 use crate::allocators::option_list;
-use crate::environment::{LIBRARY, Setting};
+use crate::environment::{LIBRARY, Setting, place_of};
 use crate::library;
 use crate::verbs;
 
@@ -142,6 +142,20 @@ impl PreloadArguments {
         }
         let library = library::find(self.library.as_deref())?;
         verbs::print_beside(&option_list(&library)?)
+    }
+
+    /// Refuses them as `refuse` does, and tells of those that the environment sets, which are lost
+    /// as well: that may be for other programs.
+    pub fn refuse_or_tell(&self, own: &[(&str, &str)]) -> Result<()> {
+        self.refuse(own)?;
+        for (name, instead) in own {
+            if let Some(place) = place_of(name) {
+                verbs::tell(format!(
+                    "{place} is not heeded: this verb sets that itself; {instead} is for it"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

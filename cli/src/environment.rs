@@ -207,6 +207,18 @@ pub fn apply<'a>(command: &mut Command, settings: impl IntoIterator<Item = &'a S
     command.envs(variables.iter().map(|variable| (&variable.name, &variable.value)));
 }
 
+/// Where the caller's environment sets this option: in its own variable, or in the list.
+pub fn place_of(option: &str) -> Option<String> {
+    let variable = format!("{PREFIX}{}", option.to_ascii_uppercase());
+    if env::var_os(&variable).is_some_and(|value| !value.is_empty()) {
+        return Some(variable);
+    }
+    let list = env::var_os(OPTIONS)?;
+    let is_it = |word: &[u8]| word.split(|byte| *byte == b'=').next() == Some(option.as_bytes());
+    let is_set = list.as_bytes().split(|byte| *byte == b',').any(is_it);
+    is_set.then(|| format!("{option} in {OPTIONS}"))
+}
+
 /// Asks the library to remove itself from LD_PRELOAD once it is in, so children do without.
 pub fn keep_from_children(command: &mut Command) {
     command.env(ONLY_EXE, "1");

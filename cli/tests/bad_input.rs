@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use predicates::prelude::*;
 use predicates::str::contains;
 use support::*;
 
@@ -94,6 +95,31 @@ fn what_a_verb_sets_itself_is_not_set_beside_it() {
         refuses(&[verb, &["-o", option, "--", "true"]].concat(), [&says, instead]);
     }
     tool().args(["run", "-o", "profile=x", "--", "true"]).assert().success();
+}
+
+/// What the environment says of that may be for other programs.
+#[test]
+fn what_a_verb_sets_in_place_of_the_environment_is_told() {
+    let rules = file("no-more-rules", b"# none\n");
+    let suppressions = format!("--suppressions={}", rules.display());
+    for (verb, set, says) in [
+        (&["profile"][..], "PRIMALLOC_PROFILE=x", "PRIMALLOC_PROFILE is not heeded: this verb "),
+        (&["profile"], "PRIMALLOC_OPTIONS=thp=never,profile=x", "profile in PRIMALLOC_OPTIONS is"),
+        (&["leaks"], "PRIMALLOC_LEAK_CHECK=strict", "sets that itself; --level is for it\n"),
+        (&["leaks"], "PRIMALLOC_LEAK_EXIT=7", "sets that itself; --exit-status is for it\n"),
+        (&["leaks"], "PRIMALLOC_OPTIONS=leak_report=x", "; --keep is for it\n"),
+        (&["leaks", &suppressions], "PRIMALLOC_LEAK_SUPPRESS=x", "; --suppressions is for it\n"),
+    ] {
+        let (name, value) = set.split_once('=').unwrap();
+        let with = |value: &str| tool().env(name, value).args(verb).args(["--", "true"]).assert();
+        with(value).stderr(contains(says));
+        with("").stderr(contains("is not heeded").not());
+    }
+    for verb in ["run", "leaks"] {
+        let mut other = tool();
+        other.env("PRIMALLOC_LEAK_SUPPRESS", "x").args([verb, "--", "true"]);
+        other.assert().stderr(contains("is not heeded").not());
+    }
 }
 
 #[test]

@@ -86,9 +86,10 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let [html, json] = arguments.page.files();
     let written = [html, json, &arguments.keep];
     check_files(written, &[])?;
-    arguments.program.preload.refuse(&OWN_OPTIONS)?;
+    arguments.program.preload.refuse_or_tell(&OWN_OPTIONS)?;
     if arguments.suppressions.is_some() {
-        arguments.program.preload.refuse(&[("leak_suppress", "--suppressions")])?;
+        let own = [("leak_suppress", "--suppressions")];
+        arguments.program.preload.refuse_or_tell(&own)?;
     }
     let suppressions = arguments.suppressions.as_deref().map(readable).transpose()?;
     let directory = TemporaryDirectory::new()?;

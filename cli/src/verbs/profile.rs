@@ -134,7 +134,7 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     if let Some(pid) = arguments.pid {
         return profile_running::run(arguments, pid);
     }
-    arguments.preload.refuse(&OWN_OPTIONS)?;
+    arguments.preload.refuse_or_tell(&OWN_OPTIONS)?;
     let is_quiet = take_output(files());
     let directory = TemporaryDirectory::new()?;
     let Ended { pid, outcome, has_other_malloc } =
