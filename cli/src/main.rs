@@ -15,6 +15,7 @@ mod input;
 mod inside;
 mod library;
 mod measure;
+mod misplaced;
 mod output;
 mod proc_texts;
 mod processes;
@@ -59,6 +60,9 @@ fn fail(error: &anyhow::Error) -> ExitCode {
             if reason.is_only_about_preloading() {
                 let _ = writeln!(anstream::stderr(), "(--force starts it all the same)");
             }
+            if let Some(remark) = misplaced::of_program(reason) {
+                let _ = writeln!(anstream::stderr(), "{remark}");
+            }
             ExitCode::from(reason.exit_status())
         }
     }
@@ -68,6 +72,9 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 fn show(help_or_error: &clap::Error) -> ExitCode {
     let can_show = if help_or_error.use_stderr() { Ok(()) } else { closed_output::check() };
     let shown = can_show.and_then(|()| help_or_error.print()).and_then(|()| io::stdout().flush());
+    if let Some(remark) = misplaced::of_usage(help_or_error) {
+        let _ = writeln!(anstream::stderr(), "{remark}");
+    }
     match shown {
         Ok(()) if !help_or_error.use_stderr() => return ExitCode::SUCCESS,
         Err(error) if !help_or_error.use_stderr() => {

@@ -181,6 +181,53 @@ fn a_link_is_written_through() {
     }
 }
 
+/// It is taken for the program, or the process.
+#[test]
+fn a_file_that_stands_behind_a_blank_is_told_where_it_belongs() {
+    let json = FILES.join("behind-a-blank.json");
+    fs::write(&json, "{}\n").unwrap(); // an earlier report
+    let json = json.to_str().unwrap();
+    let said = |words: &[&str]| {
+        let output = plain_tool().args(words).output().unwrap();
+        (output.status.code(), said(&output))
+    };
+    let remark = |option: &str| {
+        format!("({option} writes to standard output; to a file with '=': {option}=FILE)\n")
+    };
+    for verb in ["compare", "advise", "faults", "profile", "leaks"] {
+        for words in [&["--json", "no.json", "--", "true"][..], &["--json", "no.json", "true"]] {
+            let (code, text) = said(&[&[verb], words].concat());
+            assert_eq!(code, Some(127), "{verb}: {text}");
+            let whole =
+                format!("primalloc: no.json: no such program in PATH\n{}", remark("--json"));
+            assert_eq!(text, whole);
+        }
+        let (code, text) = said(&[verb, "--json", json, "--", "true"]);
+        assert!(code == Some(126) && text.ends_with(&remark("--json")), "{verb}: {text}");
+        let (code, text) = said(&[verb, "no-program", "--json", "no.json"]);
+        assert!(code == Some(127) && text.lines().count() == 1, "{verb}: {text}");
+    }
+    let (_, text) = said(&["compare", "--markdown", "no.md", "--", "true"]);
+    assert!(text.ends_with(&remark("--markdown")), "{text}");
+    for words in [
+        &["watch", "--json", "no.json", "1"][..],
+        &["watch", "--json", "no.json", "--", "true"],
+        &["trim", "--json", "no.json", "1"],
+        &["set", "--json", "no.json", "1", "thp=never"],
+        &["explain", "--json", "no.json", "1"],
+        &["report", "--json", "no.json", "a.pb.gz"],
+        &["diff", "--json", "no.json", "a.pb.gz", "b.pb.gz"],
+        &["ps", "--json", "no.json"],
+        &["allocators", "--json", "no.json"],
+    ] {
+        let (code, text) = said(words);
+        assert!(code == Some(125) && text.ends_with(&remark("--json")), "{words:?}: {text}");
+    }
+    for words in [&["ps", "--json", "--nothing"][..], &["trim", "nothing"]] {
+        assert!(!said(words).1.contains("to a file with"), "{words:?}");
+    }
+}
+
 #[test]
 fn a_standard_error_that_takes_nothing_is_no_panic() {
     for name in ["profile", "leaks"] {

@@ -147,6 +147,19 @@ impl CannotStart {
         }
     }
 
+    /// The name, as it was typed, of what is no program at all.
+    pub fn not_startable(&self) -> Option<&str> {
+        use CannotStart::*;
+        match self {
+            NotInPath { program }
+            | NoSuchFile { program }
+            | Directory { program }
+            | NotExecutable { program }
+            | NotAProgram { program } => Some(program),
+            _ => None,
+        }
+    }
+
     /// Whether the program itself would run, so that --force makes sense.
     pub fn is_only_about_preloading(&self) -> bool {
         use CannotStart::*;
