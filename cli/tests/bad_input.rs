@@ -44,9 +44,14 @@ fn either_file_of_a_comparison_is_named() {
     let words = words.to_str().unwrap();
     let empty = file("no-bytes", b"");
     let empty = empty.to_str().unwrap();
-    for (bad, what) in
-        [("/no/such/file", "cannot be read"), (words, "no profile"), (empty, "empty")]
-    {
+    let huge = file("no-memory", format!("main;f {0}\nmain;g {0}\n", i64::MAX).as_bytes());
+    let huge = huge.to_str().unwrap();
+    for (bad, what) in [
+        ("/no/such/file", "cannot be read"),
+        (words, "no profile"),
+        (empty, "empty"),
+        (huge, "its values of space come to 2^61"),
+    ] {
         refuses(&["report", bad], [bad, what]);
         refuses(&["diff", bad, &good], [bad, what]);
         refuses(&["diff", &good, bad], [bad, what]);

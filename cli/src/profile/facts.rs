@@ -90,13 +90,13 @@ impl Facts {
             "event" => {
                 self.event = Some((words.next()?.parse().ok()?, words.next()?.to_owned()));
             }
-            "lost" => self.lost = words.next()?.parse().ok()?,
+            "lost" => self.lost = number(words.next()?)?,
             "stretched" => {
                 let [samples, stretched, times] = triples(rest).next()?;
                 self.stretched = Some(Stretched { samples, stretched, times });
             }
             "peak" => {
-                let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+                let numbers: Vec<u64> = words.map_while(number).collect();
                 self.peak = point(&numbers);
             }
             "timeline" => self.timeline = triples(rest).filter_map(|t| point(&t)).collect(),
@@ -112,12 +112,17 @@ impl Facts {
 }
 
 fn pair<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<(u64, u64)> {
-    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+    Some((number(words.next()?)?, number(words.next()?)?))
+}
+
+/// Bytes and what else is counted have room in a number with a sign.
+fn number(word: &str) -> Option<u64> {
+    word.parse::<i64>().ok().and_then(|number| number.try_into().ok())
 }
 
 fn triples(list: &str) -> impl Iterator<Item = [u64; 3]> {
     list.split(' ').filter_map(|triple| {
-        let mut numbers = triple.split(':').map(|number| number.parse().ok());
+        let mut numbers = triple.split(':').map(number);
         Some([numbers.next()??, numbers.next()??, numbers.next()??])
     })
 }
@@ -172,12 +177,14 @@ mod tests {
             "peak",
             "program x",
             "stretched 5",
-            "timeline 5 6:7:x",
+            "timeline 5 6:7:x 7:9223372036854775808:1",
+            "reachable 1 18446744073709551615",
             "format other 1",
             "",
         ]);
         assert_eq!((facts.peak, facts.program, facts.kind), (None, None, None));
         assert!(facts.timeline.is_empty() && facts.stretched.is_none());
+        assert_eq!(facts.reachable, None);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::input;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What no profile is larger than; a file that claims more is made to harm.
 const BYTES_MAX: u64 = 2 << 30;
+/// What the values of one kind come to in no program: below it their sums, and the differences of
+/// two, are numbers that can be told.
+const SUM_MAX_LOG: u32 = 61;
 
 pub fn read(path: &Path) -> Result<Profile> {
     let name = || input::name_of(path);
@@ -38,10 +41,22 @@ pub fn parse(bytes: &[u8]) -> Result<Profile> {
     if bytes.is_empty() {
         bail!("is empty");
     }
-    if bytes.starts_with(&GZIP) {
-        return parse_plain(&unzipped(bytes, BYTES_MAX)?);
+    let profile = match bytes.starts_with(&GZIP) {
+        true => parse_plain(&unzipped(bytes, BYTES_MAX)?)?,
+        false => parse_plain(bytes)?,
+    };
+    check_sums(&profile)?;
+    Ok(profile)
+}
+
+fn check_sums(profile: &Profile) -> Result<()> {
+    for (index, value_type) in profile.value_types.iter().enumerate() {
+        let sizes = profile.samples().map(|sample| sample.values[index].unsigned_abs());
+        if sizes.map(u128::from).sum::<u128>() >= 1 << SUM_MAX_LOG {
+            bail!("is damaged: its values of {} come to 2^{SUM_MAX_LOG}", value_type.name);
+        }
     }
-    parse_plain(bytes)
+    Ok(())
 }
 
 fn unzipped(bytes: &[u8], most: u64) -> Result<Vec<u8>> {
@@ -127,6 +142,22 @@ mod tests {
         assert!(message(&plain[..plain.len() - 3]).contains("pprof profile"));
         assert!(unzipped(&zipped(&[0; 5000]), 4999).is_err());
         assert!(unzipped(&zipped(&[0; 5000]), 5000).is_ok());
+    }
+
+    #[test]
+    fn what_no_program_can_have_is_refused() {
+        let most = (1_i64 << SUM_MAX_LOG) - 1;
+        for fits in [format!("f {most}\n"), format!("f {}\ng {}\n", most / 2, -most / 2)] {
+            assert!(parse(fits.as_bytes()).is_ok(), "{fits}");
+        }
+        for more in [format!("f {most}\ng -1\n"), format!("f {}\n", i64::MIN)] {
+            assert_eq!(message(more.as_bytes()), "is damaged: its values of space come to 2^61");
+        }
+        let old = |objects: i64| {
+            format!("heap profile: 1: 7 [1: 7] @ heapprofile\n1: 7 [{objects}: {most}] @ 0x1\n")
+        };
+        assert!(parse(old(1).as_bytes()).is_ok());
+        assert!(message(old(i64::MAX).as_bytes()).contains("values of alloc_objects come to"));
     }
 
     #[test]

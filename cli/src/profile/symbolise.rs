@@ -104,7 +104,8 @@ fn frames(address: u64, mapping: Option<&Mapping>, object: Option<&Object>) -> V
         // A mapping may stand for the first of several; code keeps its distance in all of them.
         let is_in = (mapping.start..mapping.limit).contains(&address);
         let known = if is_in { address } else { mapping.start };
-        let found = object.address_of_offset(known - mapping.start + mapping.offset)?;
+        let found =
+            object.address_of_offset((known - mapping.start).wrapping_add(mapping.offset))?;
         Some((object, found.wrapping_add(address.wrapping_sub(known))))
     });
     let Some((object, address)) = place else { return vec![unnamed(nameless, library)] };
