@@ -1,6 +1,6 @@
 //! Functions and lines for the locations that have none, from the files on this machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -18,20 +18,17 @@ const LINKED_ALLOCATORS: [&str; 3] = ["_rjem_", "je_", "tcmalloc::"];
 pub fn symbolise(profile: &mut Profile, debug_directory: Option<&Path>) -> Vec<String> {
     let mut objects = Objects::with_debug_directory(debug_directory);
     let mut troubles = BTreeSet::new();
-    let found: Vec<Option<Rc<Object>>> = profile
-        .mappings
-        .iter()
-        .enumerate()
-        .map(|(number, mapping)| {
-            let is_used = |l: &Location| l.mapping == Some(number) && l.frames.is_empty();
-            let is_needed = profile.locations.iter().any(is_used);
-            let process = profile.process;
-            is_needed.then(|| open(&mut objects, mapping, process, &mut troubles)).flatten()
-        })
-        .collect();
+    let unknown = profile.locations.iter().filter(|location| location.frames.is_empty());
+    let needed: BTreeSet<usize> = unknown.filter_map(|location| location.mapping).collect();
+    let mut found: BTreeMap<usize, Rc<Object>> = BTreeMap::new();
+    for number in needed {
+        let mapping = &profile.mappings[number];
+        let object = open(&mut objects, mapping, profile.process, &mut troubles);
+        found.extend(object.map(|object| (number, object)));
+    }
     for location in profile.locations.iter_mut().filter(|location| location.frames.is_empty()) {
         let mapping = location.mapping.map(|number| &profile.mappings[number]);
-        let object = location.mapping.and_then(|number| found[number].as_deref());
+        let object = location.mapping.and_then(|number| found.get(&number)).map(|found| &**found);
         location.frames = frames(location.address, mapping, object);
     }
     let is_allocators = |location: &Location| location.frames.iter().any(is_frame_of_allocator);
