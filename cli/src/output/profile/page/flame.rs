@@ -18,6 +18,7 @@ use crate::profile::Function;
 pub const ROW: usize = 19;
 /// Percents of the whole; narrower frames are left out, and more of them where there are too many.
 const WIDTH_MIN: f64 = 0.1;
+const WIDTH_MIN_MAX: f64 = 10.0;
 const FRAMES_MAX: usize = 3000;
 /// Below so many percents a name would be no more than a letter.
 const WIDTH_OF_NAMES: f64 = 2.0;
@@ -85,11 +86,12 @@ pub fn flame(
     }
     let mut width_min = WIDTH_MIN;
     let mut placed = layout(lines, width_min)?;
-    while placed.len() > FRAMES_MAX {
+    while placed.len() > FRAMES_MAX && width_min < WIDTH_MIN_MAX {
         width_min *= 2.0;
         placed = layout(lines, width_min)?;
     }
     placed.sort_by_key(|frame| (frame.depth, frame.begin));
+    placed.truncate(FRAMES_MAX); // of stacks deeper than that, the outer part
     let before = match dress {
         Dress::Change | Dress::Return => befores(&placed, lines),
         Dress::Libraries(_) => Vec::new(),
@@ -317,5 +319,15 @@ mod tests {
             .collect();
         let found = flame("x".into(), &functions, &lines, &Dress::Change).unwrap().unwrap();
         assert!(found.frames.len() <= FRAMES_MAX, "{}", found.frames.len());
+    }
+
+    #[test]
+    fn of_a_stack_without_a_bottom_the_outer_part_is_drawn() {
+        let lines = [line(&vec![0; 2 * FRAMES_MAX], 0, 10), line(&[1], 0, 30)];
+        let found = flame("x".into(), &functions(&["f", "g"]), &lines, &Dress::Change);
+        let found = found.unwrap().unwrap();
+        assert_eq!((found.frames.len(), found.frames[0].name.as_str()), (FRAMES_MAX, "all"));
+        assert_eq!(find(&found, "g").width, "75.0000");
+        assert!(found.height > (FRAMES_MAX - 10) * ROW, "{}", found.height);
     }
 }
