@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Stdio};
 
 use predicates::prelude::*;
@@ -39,6 +41,24 @@ fn lists_are_written_to_files_as_well() {
         let refused = tool().args([verb, "--json=/no/such/file"]).assert().code(125).stdout("");
         refused.stderr(contains("/no/such/file: cannot be written"));
     }
+}
+
+#[test]
+fn a_library_may_lie_where_no_text_leads() {
+    let directory = FILES.join(OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir_all(&directory).unwrap();
+    let library = directory.join("libprimalloc.so");
+    fs::copy(&*FAKE_LIBRARY, &library).unwrap();
+    let json = |words: &[&str]| -> Value {
+        let mut tool = tool();
+        tool.env("PRIMALLOC_LIBRARY", &library).args(words);
+        serde_json::from_slice(&tool.assert().success().get_output().stdout).unwrap()
+    };
+    let found = json(&["allocators", "--json"]);
+    assert_eq!(found[1]["loads"], true, "{found}");
+    let found = json(&["compare", "--json", "-n1", "--warmup", "0", "--", "true"]);
+    let path = found["allocators"][1]["library"].as_str().unwrap();
+    assert!(path.ends_with("caf\u{fffd}/libprimalloc.so"), "{path}");
 }
 
 #[test]

@@ -35,7 +35,6 @@ pub fn option_complaints<'a>(
 ) -> Result<Vec<String>> {
     let said = said_under(library, settings)?;
     let is_complaint = |line: &&str| OPTION_COMPLAINTS.iter().any(|start| line.starts_with(start));
-    let said = String::from_utf8_lossy(&said);
     let lines = said.lines().filter_map(|line| line.strip_prefix("primalloc: "));
     Ok(lines.filter(is_complaint).map(str::to_owned).collect())
 }
@@ -77,7 +76,9 @@ pub fn probe(library: &Path) -> Result<ProbeAnswer> {
     }
     let answer: ProbeAnswer =
         serde_json::from_slice(&output.stdout).context("a program under it said nonsense")?;
-    let is_serving = answer.malloc_from.as_deref().is_some_and(|file| Path::new(file) == library);
+    // The answer is text, whatever bytes the path has.
+    let from = answer.malloc_from.as_deref();
+    let is_serving = from.is_some_and(|file| file == library.to_string_lossy());
     if !is_serving {
         bail!("{}", format!("it does not take the place of malloc {complaint}").trim_end());
     }

@@ -1,5 +1,6 @@
 //! The report as JSON. The names are an interface: docs/tool.md lists them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -34,7 +35,8 @@ struct Document<'a> {
 struct AllocatorPart<'a> {
     name: &'a str,
     settings: BTreeMap<&'a str, &'a str>,
-    library: Option<&'a Path>,
+    /// A path may have any bytes.
+    library: Option<Cow<'a, str>>,
     version: Option<&'a str>,
     outcomes: Vec<OutcomePart>,
     metrics: BTreeMap<&'static str, MetricPart<'a>>,
@@ -82,7 +84,7 @@ fn part_of<'a>(report: &'a Report, entry: &'a Entry) -> AllocatorPart<'a> {
     AllocatorPart {
         name: &entry.name,
         settings: entry.settings.iter().map(|setting| (setting.name(), setting.value())).collect(),
-        library: entry.library.as_deref(),
+        library: entry.library.as_deref().map(Path::to_string_lossy),
         version: entry.version.as_deref(),
         outcomes: entry
             .outcomes

@@ -1,7 +1,7 @@
 //! `primalloc allocators`: what is installed, and whether it loads.
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -40,7 +40,8 @@ pub struct AllocatorsArguments {
 struct Found {
     name: String,
     version: Option<String>,
-    library: Option<PathBuf>,
+    /// As text, for a path may have any bytes.
+    library: Option<String>,
     loads: bool,
     problem: Option<String>,
 }
@@ -65,14 +66,13 @@ fn try_out(allocator: Allocator) -> Found {
         loads: trial.problem.is_none(),
         problem: trial.problem,
         name: allocator.name,
-        library: allocator.library,
+        library: allocator.library.map(|path| path.display().to_string()),
     }
 }
 
 /// The beginnings of paths go first, then the versions.
 fn table(found: &[Found], width: Option<usize>) -> String {
-    let path =
-        |found: &Found| found.library.as_ref().map_or(0, |path| text_of(path).chars().count());
+    let path = |found: &Found| found.library.as_ref().map_or(0, |path| path.chars().count());
     let longest = found.iter().map(path).max().unwrap_or(0);
     let rows = |has_version: bool, path_width: usize| {
         let is_shown = [true, has_version, true, true];
@@ -90,17 +90,16 @@ fn table(found: &[Found], width: Option<usize>) -> String {
     output::fitting(layouts, width)
 }
 
-fn text_of(path: &Path) -> String {
-    output::printable(&path.to_string_lossy())
-}
-
 fn record(found: &Found, path_width: usize) -> [String; 4] {
     let place = match &found.library {
-        Some(path) => output::without_beginning(&text_of(path), path_width),
+        Some(path) => output::without_beginning(&output::printable(path), path_width),
         None => "(the C library's own)".dimmed().to_string(),
     };
     let loads = if found.loads { "yes".green().to_string() } else { "no".red().to_string() };
-    let remark = found.problem.as_ref().map_or_else(String::new, |problem| format!(": {problem}"));
+    let remark = match &found.problem {
+        Some(problem) => format!(": {}", output::printable(problem)),
+        None => String::new(),
+    };
     let version = found.version.clone().unwrap_or_else(|| "?".to_owned());
     [found.name.bold().to_string(), version, loads, place + &remark]
 }
@@ -117,7 +116,7 @@ mod tests {
             [None, Some("/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4")].map(|path| Found {
                 name: "tcmalloc".into(),
                 version: Some("2.10".into()),
-                library: path.map(PathBuf::from),
+                library: path.map(str::to_owned),
                 loads: true,
                 problem: None,
             });
