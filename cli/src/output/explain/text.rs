@@ -19,7 +19,9 @@ const SIZE_LAYOUTS: [&[usize]; 3] = [&[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 4, 5, 6]
 const OPTION_LAYOUTS: [&[usize]; 2] = [&[0, 1, 2, 3], &[0, 1, 3]];
 
 pub fn text(found: &Explanation, with_sizes: bool, width: usize) -> String {
-    let mut text = format!("{}\n{}\n", headline(found).bold(), totals(found).dimmed());
+    let [headline, totals] =
+        [headline(found), totals(found)].map(|sentence| wrapped(&sentence, width));
+    let mut text = format!("{}\n{}\n", headline.bold(), totals.dimmed());
     if let Some(limits) = limits(found) {
         text += &format!("{}\n", wrapped(&limits, width).replace('\u{a0}', " ").dimmed());
     }
@@ -207,6 +209,11 @@ mod tests {
         assert!(report.contains("on primalloc, 12 threads; pages of zeros, and"), "{report}");
         assert!(report.contains("cut off: 3.00 MiB of what it should hold"), "{report}");
         assert!(!report.contains("RESIDENT"), "{report}");
+        for width in [40, 60, 80] {
+            let report = strip_str(&text(&core(), true, width)).to_string();
+            let mut head = report.lines().take_while(|line| !line.is_empty());
+            assert!(head.all(|line| line.chars().count() <= width), "{width}: {report}");
+        }
     }
 
     #[test]
