@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::page::together;
+use crate::output::printable;
 use crate::profile::{Function, Series, Stacks};
 
 pub fn collapsed(stacks: &Stacks, series: &Series) -> String {
@@ -40,9 +41,9 @@ fn lines(stacks: &Stacks, series: &Series) -> impl Iterator<Item = (String, i64)
         .map(move |(functions, bytes)| (joined(&functions, &names), bytes))
 }
 
-/// What separates frames must not be in their names.
+/// What separates frames must not be in their names, nor what commands a terminal.
 fn names(functions: &[Function]) -> Vec<String> {
-    functions.iter().map(|f| f.short_name.replace(';', ":").replace('\n', " ")).collect()
+    functions.iter().map(|f| printable(&f.short_name.replace(';', ":"))).collect()
 }
 
 fn joined(stack: &[u32], names: &[String]) -> String {
@@ -61,6 +62,15 @@ mod tests {
         let text = collapsed(&Stacks::new(&profile), &series(&profile)[0]);
         assert!(text.contains("main;handle;Cache::put;xmalloc 12582912\n"), "{text}");
         assert_eq!(text.lines().count(), 4);
+    }
+
+    #[test]
+    fn names_stay_in_their_frame() {
+        let mut profile = sample::service();
+        profile.locations[0].frames[0].function = "a;b\nc\r\x1b[2J".into();
+        let text = collapsed(&Stacks::new(&profile), &series(&profile)[0]);
+        assert_eq!(text.lines().count(), 4);
+        assert!(text.contains("\na:b\u{fffd}c\u{fffd}\u{fffd}[2J;handle;"), "{text}");
     }
 
     #[test]
