@@ -3,10 +3,12 @@
 mod support;
 
 use std::fs::{self, File};
-use std::process::Output;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
 
 use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
+use support::explained::Running;
 use support::*;
 
 /// The tool with a file, not a pipe, to read from.
@@ -64,4 +66,16 @@ fn what_the_program_reads_and_cores_must_be_files() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("/dev/stdin: is empty"), "{output:?}");
     let of_pipe = tool().args(["explain", "-"]).write_stdin("core").assert().code(125);
     of_pipe.stderr(contains("/dev/stdin: is no plain file, as a core must be"));
+}
+
+/// As of a program that draws one over the other; they are passed on before their end.
+#[test]
+fn a_line_without_an_end() {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -v 1000000; exec \"$0\" symbolize </dev/zero"]);
+    limited.arg(plain_tool().get_program()).stdout(Stdio::piped());
+    let mut running = Running(limited.spawn().unwrap());
+    let mut passed_on = vec![1; 4 << 20];
+    running.0.stdout.take().unwrap().read_exact(&mut passed_on).unwrap();
+    assert!(passed_on.iter().all(|byte| *byte == 0));
 }

@@ -1,6 +1,6 @@
 //! `primalloc symbolize`: a filter that puts functions and lines to `object(+0xoffset)`.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -39,7 +39,8 @@ pub fn run(arguments: &SymbolizeArguments) -> Result<ExitCode> {
     let mut is_fault = false;
     loop {
         line.clear();
-        if input.read_until(b'\n', &mut line).context("cannot read standard input")? == 0 {
+        let read = input.by_ref().take(LINE_MAX).read_until(b'\n', &mut line);
+        if read.context("cannot read standard input")? == 0 {
             return Ok(ExitCode::SUCCESS);
         }
         let text = std::str::from_utf8(&line).ok();
@@ -64,6 +65,8 @@ struct Place<'a> {
 
 /// Stands in reports of guarded sampling above the instruction that faulted, which is no call.
 const FAULT_TITLE: &[u8] = b"  here:\n";
+/// Lines of reports are no longer; of what has no line's end so much at a time is passed on.
+const LINE_MAX: u64 = 1 << 20;
 /// Paths are no longer than this.
 const PATH_MAX: usize = 4096;
 
