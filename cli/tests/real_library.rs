@@ -68,7 +68,7 @@ fn all_options_are_listed() {
         String::from_utf8(assert.get_output().stderr.clone()).unwrap()
     };
     let told = text(list(&["run"], &[]).stdout(""));
-    let sentences = |line: &str| line.find("what it does").or(line.find("what becomes of wrong"));
+    let sentences = |line: &str| line.find("what it does").or(line.find("what wrong frees"));
     let columns: Vec<usize> = told.lines().filter_map(sentences).collect();
     assert!(columns.len() == 2 && columns[0] == columns[1], "{told}");
     assert!(told.contains("  1 byte to 1 TiB  "), "{told}");
