@@ -287,10 +287,10 @@ const struct prim_hooks *prim_hooks_set(const struct prim_hooks *hooks);
 /* All of the process. live_bytes to clean_bytes, heap_bytes and heap_free_bytes add up to
  * mapped_bytes. New figures come at the end. */
 struct prim_stats {
-    uint64_t live_bytes;    /* blocks of size classes that the program holds, rounded up to these */
-    uint64_t large_bytes;   /* larger blocks that it holds, rounded up to 16 KiB */
-    uint64_t cached_bytes;  /* free blocks that threads keep for themselves */
-    uint64_t partial_bytes; /* free blocks of slabs in use */
+    uint64_t live_bytes;      /* blocks that the program holds, rounded up to size classes */
+    uint64_t large_bytes;     /* larger blocks that it holds, rounded up to 16 KiB */
+    uint64_t cached_bytes;    /* free blocks in threads' caches */
+    uint64_t partial_bytes;   /* free blocks of slabs in use */
     uint64_t uncarved_bytes;  /* in slabs, but not cut into blocks yet, or too little for one */
     uint64_t asleep_bytes;    /* pages of slabs in use that went back to the system */
     uint64_t dirty_bytes;     /* free extents that may be resident */
@@ -337,13 +337,13 @@ struct prim_stats {
 struct prim_class_stats {
     uint64_t block_bytes;                   /* size of a block of the class */
     uint64_t live_blocks, live_bytes;       /* blocks that the program holds */
-    uint64_t cached_blocks, cached_bytes;   /* free blocks that threads keep for themselves */
+    uint64_t cached_blocks, cached_bytes;   /* free blocks in threads' caches */
     uint64_t partial_blocks, partial_bytes; /* free blocks of slabs in use; but for pages asleep */
     uint64_t uncarved_bytes, asleep_bytes;  /* as above, of its slabs */
     uint64_t slabs;                         /* slabs of the class */
     uint64_t allocations, frees, requested_bytes; /* calls; bytes that they asked for */
     uint64_t peak_bytes, slabs_made; /* most that its slabs took at a time; that ever were */
-    uint64_t peak_blocks;            /* most blocks that the program held at a time */
+    uint64_t peak_blocks;            /* most that live_blocks ever was */
 };
 
 /* Fills the first size bytes of *stats, zeros where this library knows no figure; size is that of
