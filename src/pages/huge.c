@@ -17,6 +17,8 @@ enum {
     HEAP_MIN = 8 << 20,       /* mapped: in less, the unused end of a huge page is too much ... */
     HEAP_THREAD = 256 << 10,  /* ... and for each thread beside the first so much more ... */
     THREADS_MOST = 512,       /* ... of so many: of that end none of more threads has much */
+    HEAP_SLOW = 32 << 20,     /* mapped: in less, a heap that grows slowly goes without, as well */
+    SLOW_US = 10000,          /* the process's time for 2 MiB of slabs: faults are a 20th of it */
     SAMPLES = 16,             /* pages looked at to tell whether a range is dense */
     DENSE_SAMPLES = 14,       /* of them resident in a dense one */
     DENSE_TIMES = 16,         /* so many times a dense range may be huge after it: a table that is
@@ -102,7 +104,7 @@ static bool is_pausing(void) {
 }
 
 /* What is left of the range goes without as well: the next huge page would be no quicker. */
-static void pause_after_stall(uintptr_t rest, uintptr_t end) {
+static PRIM_COLD void pause_after_stall(uintptr_t rest, uintptr_t end) {
     uint32_t pause = load_relaxed(&next_pause);
     store_relaxed(&pause_left, pause);
     store_relaxed(&next_pause, (uint32_t)bits_min((size_t)pause * 2, PAUSE_MAX));
@@ -128,12 +130,22 @@ static bool is_probe(uint32_t count, bool is_large) {
     return (count & (count - 1)) == 0 && (count & (PROBES | is_large));
 }
 
+/* Whether slabs took this range so long after the one before that their faults hardly count. */
+static PRIM_COLD bool is_slow_growth(void) {
+    static _Atomic uint64_t last_us; /* (atomic: hint) */
+    uint64_t now = machine_process_time_us();
+    bool is_slow = now - load_relaxed(&last_us) > SLOW_US;
+    store_relaxed(&last_us, now);
+    return is_slow && load_relaxed(&page_heap.mapped_slices) < HEAP_SLOW / SLICE_SIZE;
+}
+
 /* A range of slabs may have been asked for before. */
 static void consider(struct judgement *judgement, uintptr_t start, uintptr_t end) {
-    size_t dense = last_dense_size(judgement);
+    bool is_large = judgement == &of_large;
+    size_t dense = !is_large && is_slow_growth() ? 0 : last_dense_size(judgement);
     bool is_wanted = dense != 0;
     uint32_t count = load_relaxed(&judgement->count);
-    uintptr_t probe = is_wanted && is_probe(count, judgement == &of_large) ? end - HUGE_SIZE : end;
+    uintptr_t probe = is_wanted && is_probe(count, is_large) ? end - HUGE_SIZE : end;
     probe = is_wanted ? bits_min(probe, start + dense * DENSE_TIMES) : probe;
     store_relaxed(&judgement->count, count + is_wanted);
     store_relaxed(&judgement->is_wanted, is_wanted);

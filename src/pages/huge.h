@@ -5,8 +5,9 @@
  *   for whole blocks of 2 MiB without any page yet,
  *   when the range considered before, of the same kind (slabs and the like, or large blocks), has
  *   become dense by now: nearly all of its pages are resident; and for some times its size only,
- *   for slabs and the like, in a heap that is not small, nor small for its threads, and has no hard
- *   limit (which counts what is in use, not what is resident with it),
+ *   for slabs and the like, in a heap that is not small, nor small for its threads, and that does
+ *   not grow slowly before it is large, and has no hard limit (which counts what is in use, not
+ *   what is resident with it),
  *   and while the kernel hands them out quickly: a slow fault is followed by a time without.
  * Slabs' next range is asked for before it is begun: a page that another thread touches meanwhile
  * would keep it from being huge. At most the block that is being filled is wasted, for each kind.

@@ -69,6 +69,19 @@ static void test_many_threads_get_none(void **state) {
     assert_int_equal(load_relaxed(&huge_asked_bytes), 0);
 }
 
+/* Nor has a heap that grows slowly, until it is large: there faults take little of the time. */
+static void test_slow_growth_gets_none(void **state) {
+    (void)state;
+    while (load_relaxed(&page_heap.mapped_slices) < 15 * BLOCK) {
+        uint64_t end = machine_process_time_us() + 12000;
+        while (machine_process_time_us() < end) {}
+        for (int i = 0; i < BLOCK; i++) {
+            touch(take(1));
+        }
+    }
+    assert_int_equal(load_relaxed(&huge_asked_bytes), 0);
+}
+
 /* No range of large blocks was dense yet. */
 static void test_first_range_gets_none(void **state) {
     (void)state;
@@ -299,6 +312,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_heap_gets_none),
         cmocka_unit_test(test_many_threads_get_none),
+        cmocka_unit_test(test_slow_growth_gets_none),
         cmocka_unit_test(test_first_range_gets_none),
         cmocka_unit_test(test_others_than_the_dense),
         cmocka_unit_test(test_heads_are_not_dense),
