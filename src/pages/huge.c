@@ -134,7 +134,7 @@ static bool is_probe(uint32_t count, bool is_large) {
 static PRIM_COLD bool is_slow_growth(void) {
     static _Atomic uint64_t last_us; /* (atomic: hint) */
     uint64_t now = machine_process_time_us();
-    bool is_slow = now - load_relaxed(&last_us) > SLOW_US;
+    bool is_slow = now > load_relaxed(&last_us) + SLOW_US; /* another's may be later than now */
     store_relaxed(&last_us, now);
     return is_slow && load_relaxed(&page_heap.mapped_slices) < HEAP_SLOW / SLICE_SIZE;
 }
