@@ -31,6 +31,7 @@ THREADS_OPERATIONS = 4_000_000
 THREADS_PASSES = 3
 LATENCY_OPERATIONS = 200_000
 LATENCY_PASSES = 40
+PAGES_PASSES = 3
 # How much less a quick run does.
 QUICK_DIVISOR = 10
 
@@ -87,7 +88,8 @@ def measure_one(name, every, options, scratch):
     rows = [row for row in load_rows() if row.quick or not options.quick]
     ours = [one for one in once if one.name == OURS]
     return {"page_price_us": experiments.page_price_us(scratch),
-            "rows": experiments.pages(rows, ours[0], scratch, tell) if ours else []}
+            "rows": experiments.pages(rows, ours[0], 1 if options.quick else PAGES_PASSES,
+                                      scratch, tell) if ours else []}
 
 
 def measure(options, curves):

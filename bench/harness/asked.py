@@ -222,7 +222,8 @@ def pages_line(curves, rows):
         worst = parts[0]
         line.measured = (f"{bound}{worst.part:.1%} ({worst.row}); {len(above)} of {len(parts)} "
                          f"rows at 1 % or above")
-        line.control = COUNTED_ONCE
+        passes = curves.pages_passes
+        line.control = COUNTED_ONCE if passes == 1 else f"medians of {passes}"
         lost = len({row["name"] for row in rows} - {one.row for one in parts})
         judge(line, not above, [f"{lost} of the rows"] if lost else [])
         if above and not curves.counts_needed_again:

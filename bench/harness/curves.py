@@ -128,19 +128,30 @@ class Curves:
     def counts_needed_again(self):
         return bool(self.pages) and any("needed_again_bytes" in one for one in self.pages["rows"])
 
+    @property
+    def pages_passes(self):
+        """How often each row was counted: threads do not free and take by the same turns twice."""
+        return max(Counter(one["row"] for one in self.pages["rows"]).values(), default=0)
+
     def page_parts(self):
-        """[PagePart], the largest first. Without a count of what was needed again, all that was
-        given back is taken for needed again: more than the truth."""
+        """[PagePart], the largest first; of several passes of a row the median. Without a count of
+        what was needed again, all that was given back is taken for needed again: more than the
+        truth."""
         if not self.pages:
             return []
         price_s = self.pages["page_price_us"] / 1e6
-        parts = []
+        rows = {}
         for one in self.pages["rows"]:
             given = one.get("needed_again_bytes", one["purged_bytes"])
-            parts.append(PagePart(one["row"], given / PAGE_BYTES * price_s / one["wall_s"],
-                                  one["purged_bytes"] / (1 << 20), one["purge_calls"],
-                                  one["wall_s"]))
-        return sorted(parts, key=lambda part: -part.part)
+            rows.setdefault(one["row"], []).append(
+                PagePart(one["row"], given / PAGE_BYTES * price_s / one["wall_s"],
+                         one["purged_bytes"] / (1 << 20), one["purge_calls"], one["wall_s"]))
+        parts = [sorted(several, key=part_of)[len(several) // 2] for several in rows.values()]
+        return sorted(parts, key=part_of, reverse=True)
+
+
+def part_of(page_part):
+    return page_part.part
 
 
 def names_of(found):

@@ -140,11 +140,12 @@ def page_price_us(scratch):
     return found["cpu_us_per_turn"] / found["faults_per_turn"]
 
 
-def pages(rows, allocator, scratch, tell):
-    """[{row, wall_s, purge_calls, purged_bytes}] of the exit statistics, all processes of a row."""
+def pages(rows, allocator, passes, scratch, tell):
+    """[{pass, row, wall_s, purge_calls, purged_bytes, ...}] of the exit statistics, all processes
+    of a row."""
     results = []
-    for row in rows:
-        tell(f"pages given back: {row.name}")
+    for number, row in ((number, row) for number in range(1, passes + 1) for row in rows):
+        tell(f"pages given back: pass {number}, {row.name}")
         if missing_program(row, scratch):
             continue
         prepare_row(row, scratch)
@@ -158,5 +159,6 @@ def pages(rows, allocator, scratch, tell):
         sums = {}
         for name, value in found:
             sums[name] = sums.get(name, 0) + int(value)
-        results.append({"row": row.name, "wall_s": outcome.figures["wall_us"] / 1e6, **sums})
+        results.append({"pass": number, "row": row.name,
+                        "wall_s": outcome.figures["wall_us"] / 1e6, **sums})
     return results

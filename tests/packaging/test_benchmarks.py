@@ -278,6 +278,22 @@ def test_curves_are_judged(asked, tmp_path):
     assert line_of(bad, "the same: RSS of a thread")[1].startswith("17.0 KiB with 512")
 
 
+def test_pages_needed_again_are_medians(asked):
+    """Threads free and take by other turns each time: one pass is chance. Price: 1 us a page."""
+    def pages(*needed_mib):
+        rows = [{"pass": number, "row": "busy", "wall_s": 1.0, "purge_calls": 1,
+                 "purged_bytes": 99 << 20, "needed_again_bytes": mib << 20}
+                for number, mib in enumerate(needed_mib)]
+        one = {"machine": {"date": "-", "commit": "-", "load_before": 0}, "quick": False,
+               "found": {"page_price_us": 1.0, "rows": rows}}
+        return line_of(asked(raw_run({}), {"pages": one}), "pages given back")
+
+    once = pages(79)
+    assert once[1].startswith("2.0% (busy); 1 of 1") and once[2:] == ["counted once", "missed"]
+    several = pages(79, 20, 10)
+    assert several[1].startswith("0.5% (busy); 0 of 1") and several[2] == "medians of 3"
+
+
 def test_curves_with_gaps_are_drawn(asked):
     """A program that fails with 512 threads, say, or in all even passes, leaves one."""
     def threads(name, counts):
