@@ -91,9 +91,12 @@ def test_verdicts_are_those_of_leak_sanitizer(harness, built, check, program):
 @pytest.mark.parametrize("case", ["lost", "list_lost", "ring_lost", "copied_lost", "large_lost"])
 def test_what_lies_on_the_stack_from_before_keeps_nothing(harness, built, check, case):
     """Nobody has overwritten what the calls left there that made the blocks."""
-    theirs = harness.run([built / "programs_sanitized", case, "as it is"], check=False)
-    expected = sanitizer_sum_of(theirs.stderr.decode())
-    assert expected[1] > 0
+    for _ in range(3):  # LeakSanitizer missed it in one of some thousand runs, on a busy machine
+        theirs = harness.run([built / "programs_sanitized", case, "as it is"], check=False)
+        expected = sanitizer_sum_of(theirs.stderr.decode())
+        if expected[1]:
+            break
+    assert expected[1] > 0, theirs.stderr.decode()
     assert sum_of(check(f"{case} as_it_is")[1]) == expected
 
 
