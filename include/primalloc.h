@@ -306,7 +306,7 @@ struct prim_stats {
     uint64_t live_blocks, large_blocks, cached_blocks,
         partial_blocks;              /* the blocks that these bytes are; free ones asleep or not */
     uint64_t slabs, threads;         /* slabs; threads that have a cache */
-    uint64_t slow_events;            /* times that a bin of a thread's cache was empty or full */
+    uint64_t slow_events;            /* times a bin of a thread's cache was empty or full */
     uint64_t foreign_pointers;       /* pointers given to free or realloc that are not ours */
     uint64_t map_calls, unmap_calls; /* system calls that map memory, and unmap it */
     uint64_t purge_calls,

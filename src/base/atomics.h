@@ -21,6 +21,7 @@
 #define or_relaxed(target, value) atomic_fetch_or_explicit((target), (value), memory_order_relaxed)
 #define and_relaxed(target, value) \
     atomic_fetch_and_explicit((target), (value), memory_order_relaxed)
+/* Of four bytes at least: for less riscv64's GCC calls libatomic. */
 #define exchange_acquire(target, value) \
     atomic_exchange_explicit((target), (value), memory_order_acquire)
 #define exchange_release(target, value) \

@@ -36,7 +36,7 @@ static struct {
     _Atomic uint64_t random;     /* (atomic: counter) */
 } pool;
 
-_Atomic uint8_t guarded_was_tried;
+_Atomic uint32_t guarded_was_tried;
 
 static uintptr_t page_of(unsigned index) {
     return pool.start + (2 * (uintptr_t)index + 1) * pool.page;

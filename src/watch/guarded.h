@@ -54,7 +54,7 @@ enum guarded_fault {
 /* Starts if options.guarded says so; in the constructor, once options are read. */
 void guarded_start(void);
 
-extern PRIM_HIDDEN _Atomic uint8_t guarded_was_tried; /* (atomic: hint) to make the pool, once */
+extern PRIM_HIDDEN _Atomic uint32_t guarded_was_tried; /* (atomic: hint) to make the pool, once */
 
 PRIM_INLINE void guarded_fork_child(void) {
     store_relaxed(&guarded_was_tried, false);

@@ -61,7 +61,7 @@ struct route {
 static PRIM_FAR struct route routes[ROUTES_MAX]; /* (const below route_count) */
 static _Atomic unsigned route_count;             /* (atomic: routes) */
 static _Atomic unsigned route_last_used;         /* (atomic: hint) */
-_Atomic uint8_t stack_route_writer;
+_Atomic uint32_t stack_route_writer;
 
 struct walk {
     struct registers registers;

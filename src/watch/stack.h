@@ -40,7 +40,7 @@ PRIM_INLINE unsigned stack_frame_module(uint64_t frame) {
 void stack_prepare(void);
 
 /* (atomic: route writer) Somebody adds a way through this library's frames. */
-extern PRIM_HIDDEN _Atomic uint8_t stack_route_writer;
+extern PRIM_HIDDEN _Atomic uint32_t stack_route_writer;
 
 /* Who was adding one when the process forked is not in the child. */
 PRIM_INLINE void stack_fork_child(void) {
