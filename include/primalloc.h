@@ -287,26 +287,26 @@ const struct prim_hooks *prim_hooks_set(const struct prim_hooks *hooks);
 /* All of the process. live_bytes to clean_bytes, heap_bytes and heap_free_bytes add up to
  * mapped_bytes. New figures come at the end. */
 struct prim_stats {
-    uint64_t live_bytes;      /* blocks that the program holds, rounded up to size classes */
+    uint64_t live_bytes;      /* blocks that the program holds, rounded up to classes */
     uint64_t large_bytes;     /* larger blocks that it holds, rounded up to 16 KiB */
     uint64_t cached_bytes;    /* free blocks in threads' caches */
     uint64_t partial_bytes;   /* free blocks of slabs in use */
-    uint64_t uncarved_bytes;  /* in slabs, but not cut into blocks yet, or too little for one */
-    uint64_t asleep_bytes;    /* pages of slabs in use that went back to the system */
+    uint64_t uncarved_bytes;  /* in slabs, not cut into blocks yet or too little for one */
+    uint64_t asleep_bytes;    /* pages of slabs in use that went back */
     uint64_t dirty_bytes;     /* free extents that may be resident */
     uint64_t clean_bytes;     /* free extents that are not resident */
     uint64_t mapped_bytes;    /* address space of the heap: the sum of the above */
-    uint64_t untouched_bytes; /* of uncarved_bytes and heap_free_bytes, pages never touched yet */
+    uint64_t untouched_bytes; /* of uncarved_bytes and heap_free_bytes, never touched yet */
     uint64_t metadata_bytes, metadata_resident_bytes; /* of our own structures; resident */
     uint64_t resident_bytes;  /* mapped less clean, asleep and untouched, with resident metadata */
-    uint64_t held_peak_bytes; /* most that was in use, dirty or metadata at a time */
+    uint64_t held_peak_bytes; /* most that held_bytes ever was */
     uint64_t huge_bytes,
         huge_unused_bytes; /* where huge pages were asked for; of clean_bytes, resident in such */
     uint64_t pool_bytes;   /* huge pages of the system's pool */
     uint64_t live_blocks, large_blocks, cached_blocks,
         partial_blocks;              /* the blocks that these bytes are; free ones asleep or not */
     uint64_t slabs, threads;         /* slabs; threads that have a cache */
-    uint64_t slow_events;            /* times a bin of a thread's cache was empty or full */
+    uint64_t slow_events;            /* times a thread's bin was empty or full */
     uint64_t foreign_pointers;       /* pointers given to free or realloc that are not ours */
     uint64_t map_calls, unmap_calls; /* system calls that map memory, and unmap it */
     uint64_t purge_calls,
@@ -315,7 +315,7 @@ struct prim_stats {
         moved_bytes; /* system calls that move pages; address space whose pages were moved */
     uint64_t allocations, frees, reallocations, requested_bytes; /* calls; what was asked for */
     uint64_t elapsed_ms, user_ms, system_ms; /* since the process started; processor time */
-    uint64_t minor_faults, major_faults;     /* page faults; those that read from a disk */
+    uint64_t minor_faults, major_faults;     /* page faults; those that read a disk */
     uint64_t rss_bytes, rss_peak_bytes,
         virtual_bytes; /* all of the process: resident, at most; address space */
     uint64_t heap_bytes,
@@ -326,11 +326,11 @@ struct prim_stats {
     uint64_t slabs_peak, threads_peak; /* most at a time, slabs by class */
     uint64_t spans,
         spans_peak; /* extents in use: slabs, large blocks, areas of heaps; most at a time */
-    uint64_t slabs_made, threads_seen, spans_taken; /* that ever were */
-    uint64_t searches;                              /* looks for a free extent that fits */
+    uint64_t slabs_made, threads_seen, spans_taken;              /* that ever were */
+    uint64_t searches;                                           /* looks for a free extent */
     uint64_t heap_allocations, heap_frees, heap_requested_bytes; /* calls, of heaps and tags */
     uint64_t double_frees;       /* blocks that came back to their slab twice; docs/checks.md */
-    uint64_t needed_again_bytes; /* came into use within a second after going back, at most */
+    uint64_t needed_again_bytes; /* in use again within a second, at most */
 };
 
 /* Of one size class; the last is that of the large blocks, with block_bytes 0. */

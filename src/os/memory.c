@@ -152,8 +152,26 @@ void memory_unmap(void *address, size_t size) {
     add_relaxed(&memory_counts.unmap_calls, 1);
 }
 
+/* Whether pages that are given back leave: qemu's user mode before 7.2 says so, and keeps them.
+ * What is locked, as all memory may be, is refused each time. */
+static PRIM_COLD bool do_pages_leave(void) {
+    size_t size = memory_page_size();
+    volatile char *page = memory_map(size);
+    if (!page) {
+        return true;
+    }
+    *page = 1;
+    bool do_leave = !advise((void *)page, size, MADV_DONTNEED) || *page == 0;
+    memory_unmap((void *)page, size);
+    return do_leave;
+}
+
 bool memory_purge(void *address, size_t size) {
-    bool done = advise(address, size, MADV_DONTNEED);
+    static _Atomic uint32_t answer; /* (atomic: any thread finds the same) 0 unknown, 1 no, 2 yes */
+    if (PRIM_UNLIKELY(load_relaxed(&answer) == 0)) {
+        store_relaxed(&answer, 1 + do_pages_leave());
+    }
+    bool done = load_relaxed(&answer) == 2 && advise(address, size, MADV_DONTNEED);
     add_relaxed(&memory_counts.purge_calls, 1);
     add_relaxed(&memory_counts.purged_bytes, done ? size : 0);
     return done;
@@ -202,21 +220,27 @@ bool memory_is_pinned(void *address) {
     return !advise(address, memory_page_size(), MADV_COLD);
 }
 
+_Atomic bool memory_loses_source;
+
 static bool remap(void *from, void *to, size_t size, int flags) {
     return kernel_call(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | flags, to) ==
            (long)to;
 }
 
+/* valgrind dies of some questions about a place without a mapping. */
+static PRIM_COLD bool is_mapped(void *address) {
+    unsigned char page;
+    return look(address, 1, &page) || load_relaxed(&memory_is_blind);
+}
+
 /* Asks for growth to the end of address space, which always fails, for the stack is there: for want
  * of room, unless the range leaves its mapping, which the kernel looks at first. A filter says
- * anything else. valgrind dies of the question about a place without a mapping. */
-bool memory_is_one_mapping(void *start, size_t size) {
+ * anything else. */
+PRIM_COLD bool memory_is_one_mapping(void *start, size_t size) {
     size_t rest = ((size_t)1 << PRIM_ADDRESS_BITS) - (uintptr_t)start;
-    unsigned char page;
     int saved_errno = errno;
-    bool is_mapped = look(start, 1, &page) || load_relaxed(&memory_is_blind);
-    bool is_one = is_mapped && (kernel_call(SYS_mremap, start, size, rest, 0) != -1 ||
-                                errno == ENOMEM || errno == EAGAIN); /* of locked pages */
+    bool is_one = is_mapped(start) && (kernel_call(SYS_mremap, start, size, rest, 0) != -1 ||
+                                       errno == ENOMEM || errno == EAGAIN); /* of locked pages */
     errno = saved_errno;
     return is_one;
 }
@@ -224,15 +248,19 @@ bool memory_is_one_mapping(void *start, size_t size) {
 /* The kernel unmaps the target first, and leaves a hole where it then refuses: beyond a limit that
  * was lowered. A source of two mappings, which the program may have made, it refuses before 6.17,
  * and another thread's mapping could come to lie in the hole; later ones move the first and then
- * may refuse the second. So none is tried. */
-bool memory_move(void *from, void *to, size_t size) {
+ * may refuse the second. So none is tried. qemu's user mode takes the source for a hole that system
+ * calls refuse. */
+PRIM_COLD bool memory_move(void *from, void *to, size_t size) {
     int saved_errno = errno;
     void *filler = memory_is_one_mapping(from, size) ? memory_map(size) : NULL;
     bool is_moved = filler && remap(from, to, size, MREMAP_DONTUNMAP);
+    void *hole = to;
     if (is_moved) {
         add_relaxed(&memory_counts.moved_bytes, size);
+        hole = is_mapped(from) ? NULL : from;
+        store_relaxed(&memory_loses_source, hole != NULL);
     }
-    if (is_moved || (filler && !remap(filler, to, size, 0))) {
+    if (filler && !(hole && remap(filler, hole, size, 0))) {
         memory_unmap(filler, size);
     }
     errno = saved_errno;

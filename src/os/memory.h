@@ -75,6 +75,9 @@ size_t memory_resident(void *address, size_t size);
  * must stay where it is. True on kernels before 5.4, which do not tell and cannot move pages. */
 bool memory_is_pinned(void *address);
 
+/* Whether an emulator takes for unmapped what pages are moved from: known once some were. */
+extern PRIM_HIDDEN _Atomic bool memory_loses_source; /* (atomic: hint) */
+
 /* Moves the physical pages of [from, from + size) to [to, to + size), whose own are given back.
  * The source stays mapped and reads as zero. False, with nothing changed, on kernels before 5.7, or
  * for a source that lies in two mappings. */

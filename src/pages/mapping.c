@@ -58,7 +58,8 @@ bool mapping_may_cut(void) {
 }
 
 bool mapping_may_move(void) {
-    return options.moves && memory_page_size() <= SLICE_SIZE && mapping_may_cut();
+    return options.moves && memory_page_size() <= SLICE_SIZE &&
+           !load_relaxed(&memory_loses_source) && mapping_may_cut();
 }
 
 /* The range [start, end) has become a mapping, or several, of its own. */

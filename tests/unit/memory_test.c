@@ -126,6 +126,26 @@ static void test_purge_of_locked_pages(void **state) {
     memory_unmap(bytes, page);
 }
 
+static void purge_first_where_all_is_locked(void) {
+    size_t page = memory_page_size();
+    if (mlockall(MCL_FUTURE) != 0) {
+        return; /* this process may not lock pages */
+    }
+    char *bytes = map_filled(page, 'l');
+    CHECK(!memory_purge(bytes, page), "locked pages went");
+    CHECK(munlockall() == 0 && memory_purge(bytes, page), "pages stay that were locked");
+    CHECK(is_filled(bytes, page, 0), "not zero");
+}
+
+/* To be called before pages were given back: what is learnt from the first holds for all. */
+static void test_first_purge_of_locked_pages(void **state) {
+    (void)state;
+    if (is_emulated()) {
+        skip();
+    }
+    assert_int_equal(unit_signal_of(purge_first_where_all_is_locked), 0);
+}
+
 static void test_move(void **state) {
     (void)state;
     size_t size = 8 * memory_page_size();
@@ -135,6 +155,7 @@ static void test_move(void **state) {
     bool is_moved = memory_move(from, to, size);
     assert_int_equal(errno, ERRNO_MARK);
     if (is_moved) {
+        assert_int_equal(load_relaxed(&memory_loses_source), is_emulated());
         assert_true(is_filled(to, size, 'f'));
         assert_true(is_filled(from, size, 0));
         memset(from, 'n', size);
@@ -285,6 +306,7 @@ int main(void) {
         cmocka_unit_test(test_map),
         cmocka_unit_test(test_map_fails_quietly),
         cmocka_unit_test(test_map_at),
+        cmocka_unit_test(test_first_purge_of_locked_pages),
         cmocka_unit_test(test_purge),
         cmocka_unit_test(test_resident),
         cmocka_unit_test(test_purge_of_locked_pages),
