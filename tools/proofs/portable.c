@@ -1,5 +1,6 @@
 /* A workload that needs nothing but libc and checks itself: it runs where the test suite cannot be
  * brought, on an emulated processor, with other page sizes, with little address space. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,7 +12,7 @@
 
 #include <primalloc.h>
 
-enum { BLOCKS = 2000, ROUNDS = 40000, THREADS = 4 };
+enum { BLOCKS = 2000, ROUNDS = 40000, THREADS = 4, PICTURES = 12, PICTURE_ROUNDS = 300 };
 
 struct block {
     unsigned char *bytes;
@@ -81,7 +82,26 @@ static void *work(void *seed) {
     return NULL;
 }
 
+/* Blocks of megabytes, whose pages move, are filled by the kernel. */
+static void read_pictures(void) {
+    int zeros = open("/dev/zero", O_RDONLY);
+    unsigned char *pictures[PICTURES] = {0};
+    uint64_t state = 1;
+    for (int round = 0; round < PICTURE_ROUNDS; round++) {
+        unsigned char **picture = &pictures[random_next(&state) % PICTURES];
+        size_t size = (size_t)(random_next(&state) % (8u << 20)) + 1;
+        prim_free(*picture);
+        *picture = prim_malloc(size);
+        if (!*picture) fail("there is no memory");
+        memset(*picture, 1, size);
+        if (read(zeros, *picture, size) != (ssize_t)size) fail("the kernel refuses a block");
+    }
+    for (int i = 0; i < PICTURES; i++) prim_free(pictures[i]);
+    close(zeros);
+}
+
 int main(void) {
+    read_pictures();
     pthread_t threads[THREADS];
     for (uintptr_t i = 0; i < THREADS; i++) {
         if (pthread_create(&threads[i], NULL, work, (void *)(i + 1)) != 0) fail("no thread");
