@@ -317,13 +317,12 @@ struct prim_stats {
     uint64_t elapsed_ms, user_ms, system_ms; /* since the process started; processor time */
     uint64_t minor_faults, major_faults;     /* page faults; those that read a disk */
     uint64_t rss_bytes, rss_peak_bytes,
-        virtual_bytes; /* all of the process: resident, at most; address space */
-    uint64_t heap_bytes,
-        heap_free_bytes;         /* blocks of first-class heaps and tags; the rest of their areas */
-    uint64_t held_bytes;         /* in use, dirty or metadata: what limits count */
-    uint64_t lent_bytes;         /* blocks in memory lent to heaps, which mapped_bytes has not */
-    uint64_t heap_blocks, heaps; /* blocks of these heaps and tags; how many there are */
-    uint64_t slabs_peak, threads_peak; /* most at a time, slabs by class */
+        virtual_bytes;                    /* all of the process: resident, at most; address space */
+    uint64_t heap_bytes, heap_free_bytes; /* blocks of heaps and tags; the rest of their areas */
+    uint64_t held_bytes;                  /* in use, dirty or metadata: what limits count */
+    uint64_t lent_bytes;                  /* blocks in memory lent to heaps, not in mapped_bytes */
+    uint64_t heap_blocks, heaps;          /* blocks of these heaps and tags; how many there are */
+    uint64_t slabs_peak, threads_peak;    /* most at a time, slabs by class */
     uint64_t spans,
         spans_peak; /* extents in use: slabs, large blocks, areas of heaps; most at a time */
     uint64_t slabs_made, threads_seen, spans_taken;              /* that ever were */

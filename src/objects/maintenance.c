@@ -8,6 +8,7 @@
 #include "os/confined.h"
 #include "os/loader.h"
 #include "os/machine.h"
+#include "os/memory.h"
 #include "os/process.h"
 #include "os/thread.h"
 #include "pages/huge.h"
@@ -198,7 +199,9 @@ static void consider_start(const void *caller, bool is_large) {
     }
     store_relaxed(&must_leave, 0);
     store_relaxed(&number, STARTING);
-    if (!thread_start(maintain)) { /* no thread to be had: not to be tried at every turn */
+    /* qemu dies where a child starts a thread whose parent had several at the fork. */
+    if (memory_is_emulated() ||
+        !thread_start(maintain)) { /* no thread to be had: not to be tried at every turn */
         store_relaxed(&number, 0);
         store_relaxed(&maintenance_threshold,
                       returnable_bytes() + load_relaxed(&maintenance_least));

@@ -112,6 +112,10 @@ static bool advise(void *address, size_t size, int advice) {
     return ask(SYS_madvise, address, size, advice);
 }
 
+PRIM_COLD bool memory_is_emulated(void) {
+    return advise(NULL, memory_page_size(), -1);
+}
+
 void *memory_reserve(size_t size) {
     void *result = map(NULL, size, PROT_READ, 0);
     if (result) {

@@ -75,6 +75,10 @@ size_t memory_resident(void *address, size_t size);
  * must stay where it is. True on kernels before 5.4, which do not tell and cannot move pages. */
 bool memory_is_pinned(void *address);
 
+/* Whether qemu's user mode stands for the kernel: of advice that there is none of it says that it
+ * was taken. */
+bool memory_is_emulated(void);
+
 /* Whether an emulator takes for unmapped what pages are moved from: known once some were. */
 extern PRIM_HIDDEN _Atomic bool memory_loses_source; /* (atomic: hint) */
 

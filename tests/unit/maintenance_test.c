@@ -68,6 +68,9 @@ static bool wait_until_it_can_start(void) {
 
 /* Nothing dirty, no thread, and windows of so many milliseconds from now on. */
 static void begin(uint64_t delay) {
+    if (is_emulated()) {
+        skip(); /* there is no thread then */
+    }
     maintenance_leave();
     assert_true(wait_until_it_can_start());
     assert_true(wait_for(0));
@@ -210,9 +213,6 @@ static void test_options_keep_it_away(void **state) {
 /* Where libc's code is known, a call from there starts nothing. */
 __attribute__((unused)) static void test_callers(void **state) {
     (void)state;
-    if (is_emulated()) {
-        skip(); /* linked statically: libc is not apart */
-    }
     begin(LONG);
     assert_true(loader_knows_libraries());
     struct span *span = span_of_block(take_touched(MUCH));
@@ -246,7 +246,7 @@ __attribute__((unused)) static void test_locked_pages(void **state) {
     (void)state;
     begin(20);
     void *block = take_touched(MUCH);
-    if (is_emulated() || !unit_lock_pages(block, MUCH)) {
+    if (!unit_lock_pages(block, MUCH)) {
         release(block);
         skip();
     }
@@ -284,9 +284,6 @@ static void test_look_counts_slabs(void **state) {
 
 __attribute__((unused)) static void test_fork(void **state) {
     (void)state;
-    if (is_emulated()) {
-        skip(); /* qemu ends when a forked child starts a thread */
-    }
     begin(2000);
     release(take_touched(MUCH));
     assert_false(can_start());

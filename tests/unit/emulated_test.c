@@ -7,6 +7,8 @@
 
 #include <primalloc.h>
 
+#include "objects/allocate.h"
+#include "objects/maintenance.h"
 #include "os/kernel.h"
 #include "os/memory.h"
 #include "pages/mapping.h"
@@ -96,12 +98,28 @@ static void test_calloc_is_zero(void **state) {
     }
 }
 
+/* Where a child starts a thread whose parent had several at the fork qemu dies. So none is ours. */
+static void test_no_thread_of_ours(void **state) {
+    (void)state;
+    enum { MUCH = 48 << 20 };
+    options.maintenance = 1;
+    options.purge_delay = 10000;
+    store_relaxed(&maintenance_least, MAINTENANCE_ALONE);
+    store_relaxed(&maintenance_threshold, MAINTENANCE_ALONE);
+    char *block = allocate(MUCH);
+    memset(block, 'b', MUCH);
+    release(block);
+    size_t threshold = load_relaxed(&maintenance_threshold);
+    assert_true(threshold >= MUCH + MAINTENANCE_ALONE && threshold < SIZE_MAX); /* was asked */
+}
+
 int main(void) {
     options.moves = 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_source_stays_mapped),
         cmocka_unit_test(test_pages_that_stay),
         cmocka_unit_test(test_calloc_is_zero),
+        cmocka_unit_test(test_no_thread_of_ours),
     };
-    return cmocka_run_group_tests_name("memory_emulated", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("emulated", tests, NULL, NULL);
 }
