@@ -334,7 +334,7 @@ struct prim_stats {
 
 /* Of one size class; the last is that of the large blocks, with block_bytes 0. */
 struct prim_class_stats {
-    uint64_t block_bytes;                   /* size of a block of the class */
+    uint64_t block_bytes;                   /* size of a block */
     uint64_t live_blocks, live_bytes;       /* blocks that the program holds */
     uint64_t cached_blocks, cached_bytes;   /* free blocks in threads' caches */
     uint64_t partial_blocks, partial_bytes; /* free blocks of slabs in use; but for pages asleep */

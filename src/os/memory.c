@@ -134,8 +134,8 @@ bool memory_forbid(void *address, size_t size) {
     return done;
 }
 
-bool memory_guard(void *address, size_t size) {
-    return advise(address, size, MADV_GUARD_INSTALL);
+PRIM_COLD bool memory_guard(void *address, size_t size) {
+    return !memory_is_emulated() && advise(address, size, MADV_GUARD_INSTALL);
 }
 
 bool memory_unguard(void *address, size_t size) {

@@ -2,6 +2,7 @@
  * what mremap left behind with DONTUNMAP: it can be read and written, but system calls refuse it.
  * Here it is unmapped. And before 7.2 it says of all advice that it was taken, and does nothing.
  * The library asks by kernel_call, which this program defines. */
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "os/kernel.h"
 #include "os/memory.h"
 #include "pages/mapping.h"
+#include "pages/page_heap.h"
 #include "settings/options.h"
 #include "unit/kernel_words.h"
 #include "unit/unit.h"
@@ -98,6 +100,23 @@ static void test_calloc_is_zero(void **state) {
     }
 }
 
+static struct span *guard;
+
+static void touch_guard(void) {
+    *(volatile char *)guard->address = 1;
+}
+
+/* Not by advice, which is as good as refused. */
+static void test_guards_hold(void **state) {
+    (void)state;
+    guard = page_heap_allocate(1, 0);
+    assert_true(mapping_forbid(guard->address));
+    assert_int_equal(unit_signal_of(touch_guard), SIGSEGV);
+    assert_true(mapping_allow(guard->address));
+    touch_guard();
+    page_heap_free(guard, SPAN_DIRTY);
+}
+
 /* Where a child starts a thread whose parent had several at the fork qemu dies. So none is ours. */
 static void test_no_thread_of_ours(void **state) {
     (void)state;
@@ -116,9 +135,8 @@ static void test_no_thread_of_ours(void **state) {
 int main(void) {
     options.moves = 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_source_stays_mapped),
-        cmocka_unit_test(test_pages_that_stay),
-        cmocka_unit_test(test_calloc_is_zero),
+        cmocka_unit_test(test_source_stays_mapped), cmocka_unit_test(test_pages_that_stay),
+        cmocka_unit_test(test_calloc_is_zero),      cmocka_unit_test(test_guards_hold),
         cmocka_unit_test(test_no_thread_of_ours),
     };
     return cmocka_run_group_tests_name("emulated", tests, NULL, NULL);
