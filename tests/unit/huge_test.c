@@ -195,7 +195,8 @@ static void stall(int signal_number, siginfo_t *information, void *context) {
     (void)context;
     uint64_t start = machine_thread_time_us();
     while (machine_thread_time_us() - start < 5000) {}
-    mprotect(information->si_addr, memory_page_size(), PROT_READ | PROT_WRITE);
+    uintptr_t page = bits_round_down((uintptr_t)information->si_addr, memory_page_size());
+    mprotect((void *)page, memory_page_size(), PROT_READ | PROT_WRITE);
 }
 
 static void protect_first_page(const struct span *span) {
