@@ -44,8 +44,8 @@ long kernel_call(long number, ...) {
     long words[6];
     TAKE_KERNEL_WORDS(words, number);
     long pool_size = (2 * SLOTS + 1) * (long)memory_page_size();
-    if (is_armed && number == SYS_mmap && words[1] >= pool_size &&
-        words[1] < pool_size + 2 * (long)SLICE_SIZE) {
+    if (is_armed && number == SYS_mmap && MMAP_LENGTH(words) >= pool_size &&
+        MMAP_LENGTH(words) < pool_size + 2 * (long)SLICE_SIZE) {
         pthread_t other;
         is_armed = false;
         CHECK(pthread_create(&other, NULL, fork_now, NULL) == 0, "no thread");

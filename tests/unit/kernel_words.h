@@ -15,4 +15,11 @@
         va_end(list);                        \
     } while (0)
 
+/* The length that mmap is asked for; s390x gives it the address of its words. */
+#ifdef __s390x__
+#define MMAP_LENGTH(words) (((const long *)(words)[0])[1])
+#else
+#define MMAP_LENGTH(words) ((words)[1])
+#endif
+
 #endif
