@@ -33,14 +33,6 @@ long kernel_call(long number, ...) {
     return answer;
 }
 
-static bool is_filled(const char *bytes, size_t size, char value) {
-    size_t same = 0;
-    while (same < size && bytes[same] == value) {
-        same++;
-    }
-    return same == size;
-}
-
 static void test_source_stays_mapped(void **state) {
     (void)state;
     size_t size = 8 * memory_page_size();
@@ -57,10 +49,10 @@ static void test_source_stays_mapped(void **state) {
     assert_true(load_relaxed(&memory_loses_source));
     assert_false(mapping_may_move());
     assert_true(memory_is_one_mapping(from, size));
-    assert_true(is_filled(from, size, 0));
-    assert_true(is_filled(to, size, 'f'));
+    assert_true(unit_is_filled(from, size, 0));
+    assert_true(unit_is_filled(to, size, 'f'));
     memset(from, 'n', size);
-    assert_true(is_filled(to, size, 'f'));
+    assert_true(unit_is_filled(to, size, 'f'));
     memory_unmap(from, size);
     memory_unmap(to, size);
 }
@@ -73,7 +65,7 @@ static void test_pages_that_stay(void **state) {
     errno = ERRNO_MARK;
     assert_false(memory_purge(bytes, page));
     assert_int_equal(errno, ERRNO_MARK);
-    assert_true(is_filled(bytes, page, 'p'));
+    assert_true(unit_is_filled(bytes, page, 'p'));
     assert_int_equal(load_relaxed(&memory_counts.purged_bytes), 0);
     memory_unmap(bytes, page);
 }
@@ -85,11 +77,11 @@ static void test_calloc_is_zero(void **state) {
     static char *blocks[COUNT];
     for (int round = 0; round < 2; round++) {
         char *block = prim_calloc(1, SIZE);
-        assert_true(is_filled(block, SIZE, 0));
+        assert_true(unit_is_filled(block, SIZE, 0));
         memset(block, 'b', SIZE);
         for (int i = 0; i < COUNT; i++) {
             blocks[i] = prim_calloc(1, SMALL);
-            assert_true(is_filled(blocks[i], SMALL, 0));
+            assert_true(unit_is_filled(blocks[i], SMALL, 0));
             memset(blocks[i], 's', SMALL);
         }
         for (int i = 0; i < COUNT; i++) {

@@ -9,15 +9,6 @@
 #include "traps/fixtures/confine.h"
 #include "unit/unit.h"
 
-static bool is_filled(const char *bytes, size_t size, char value) {
-    for (size_t i = 0; i < size; i++) {
-        if (bytes[i] != value) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static char *map_filled(size_t size, char value) {
     char *bytes = memory_map(size);
     assert_non_null(bytes);
@@ -37,9 +28,9 @@ static void test_map(void **state) {
     char *bytes = memory_map(size);
     assert_non_null(bytes);
     assert_int_equal((uintptr_t)bytes % memory_page_size(), 0);
-    assert_true(is_filled(bytes, size, 0));
+    assert_true(unit_is_filled(bytes, size, 0));
     memset(bytes, 'x', size);
-    assert_true(is_filled(bytes, size, 'x'));
+    assert_true(unit_is_filled(bytes, size, 'x'));
     memory_unmap(bytes, size);
     unsigned char resident;
     assert_int_equal(mincore(bytes, memory_page_size(), &resident), -1);
@@ -60,15 +51,15 @@ static void test_map_at(void **state) {
     errno = ERRNO_MARK;
     assert_null(memory_map_at(region, page));
     assert_null(memory_map_at(region + 7 * page, 4 * page));
-    assert_true(is_filled(region, 8 * page, 'r'));
+    assert_true(unit_is_filled(region, 8 * page, 'r'));
     memory_unmap(region + 2 * page, 4 * page);
     assert_null(memory_map_at(region + page, 2 * page));
     assert_null(memory_map_at(region + 4 * page, 3 * page));
-    assert_true(is_filled(region, 2 * page, 'r'));
-    assert_true(is_filled(region + 6 * page, 2 * page, 'r'));
+    assert_true(unit_is_filled(region, 2 * page, 'r'));
+    assert_true(unit_is_filled(region + 6 * page, 2 * page, 'r'));
     assert_ptr_equal(memory_map_at(region + 2 * page, 4 * page), region + 2 * page);
     assert_int_equal(errno, ERRNO_MARK);
-    assert_true(is_filled(region + 2 * page, 4 * page, 0));
+    assert_true(unit_is_filled(region + 2 * page, 4 * page, 0));
     memset(region, 'z', 8 * page);
     memory_unmap(region, 8 * page);
 }
@@ -80,9 +71,9 @@ static void test_purge(void **state) {
     assert_int_equal(unit_resident(bytes, 8 * page), 8 * page);
     assert_true(memory_purge(bytes + 2 * page, 4 * page));
     assert_int_equal(unit_resident(bytes, 8 * page), 4 * page);
-    assert_true(is_filled(bytes, 2 * page, 'p'));
-    assert_true(is_filled(bytes + 2 * page, 4 * page, 0));
-    assert_true(is_filled(bytes + 6 * page, 2 * page, 'p'));
+    assert_true(unit_is_filled(bytes, 2 * page, 'p'));
+    assert_true(unit_is_filled(bytes + 2 * page, 4 * page, 0));
+    assert_true(unit_is_filled(bytes + 6 * page, 2 * page, 'p'));
     memory_unmap(bytes, 8 * page);
 }
 
@@ -134,7 +125,7 @@ static void purge_first_where_all_is_locked(void) {
     char *bytes = map_filled(page, 'l');
     CHECK(!memory_purge(bytes, page), "locked pages went");
     CHECK(syscall(SYS_munlockall) == 0 && memory_purge(bytes, page), "pages stay that were locked");
-    CHECK(is_filled(bytes, page, 0), "not zero");
+    CHECK(unit_is_filled(bytes, page, 0), "not zero");
 }
 
 /* To be called before pages were given back: what is learnt from the first holds for all. */
@@ -156,13 +147,13 @@ static void test_move(void **state) {
     assert_int_equal(errno, ERRNO_MARK);
     if (is_moved) {
         assert_int_equal(load_relaxed(&memory_loses_source), is_emulated());
-        assert_true(is_filled(to, size, 'f'));
-        assert_true(is_filled(from, size, 0));
+        assert_true(unit_is_filled(to, size, 'f'));
+        assert_true(unit_is_filled(from, size, 0));
         memset(from, 'n', size);
-        assert_true(is_filled(to, size, 'f'));
+        assert_true(unit_is_filled(to, size, 'f'));
     } else { /* a kernel before 5.7 */
-        assert_true(is_filled(from, size, 'f'));
-        assert_true(is_filled(to, size, 't'));
+        assert_true(unit_is_filled(from, size, 'f'));
+        assert_true(unit_is_filled(to, size, 't'));
     }
     memory_unmap(from, size);
     memory_unmap(to, size);
@@ -185,8 +176,8 @@ static void test_refused_move(void **state) {
     assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
     if (!is_moved) {                                       /* qemu has limits of its own */
         assert_int_equal(memory_resident(to, size), size); /* looked at before it is touched */
-        assert_true(is_filled(from, size, 'f'));
-        assert_true(is_filled(to, size, 't'));
+        assert_true(unit_is_filled(from, size, 'f'));
+        assert_true(unit_is_filled(to, size, 't'));
     }
     memory_unmap(from, size);
     memory_unmap(to, size);
@@ -205,8 +196,8 @@ static void test_move_of_two_mappings(void **state) {
     }
     for (int round = 0; round < 2; round++) { /* the second mapping could be moved; it cannot be */
         assert_false(memory_move(from, to, size));
-        assert_true(is_filled(from, size, 'f'));
-        assert_true(is_filled(to, size, 't'));
+        assert_true(unit_is_filled(from, size, 'f'));
+        assert_true(unit_is_filled(to, size, 't'));
         (void)syscall(MSEAL, from + size / 2, size / 2, 0); /* since 6.10 */
     }
     memory_unmap(from, size / 2);
@@ -295,7 +286,7 @@ static void test_hints(void **state) {
     assert_int_equal(errno, ERRNO_MARK);
     assert_int_equal(bytes[17], 'h');
     bytes[17] = 0;
-    assert_true(is_filled(bytes, size, 0));
+    assert_true(unit_is_filled(bytes, size, 0));
     memory_unmap(bytes, size);
 }
 

@@ -135,3 +135,11 @@ size_t unit_extents(const struct extent_set *set, struct unit_extent *extents, s
 size_t unit_slices_in_use(void) {
     return page_heap.mapped_slices - page_heap.clean.slice_count - page_heap.dirty.slice_count;
 }
+
+bool unit_is_filled(const char *bytes, size_t size, char value) {
+    size_t same = 0;
+    while (same < size && bytes[same] == value) {
+        same++;
+    }
+    return same == size;
+}

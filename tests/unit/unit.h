@@ -56,4 +56,7 @@ size_t unit_extents(const struct extent_set *set, struct unit_extent *extents, s
 /* Slices of the page heap that are neither clean nor dirty. */
 size_t unit_slices_in_use(void);
 
+/* Whether each byte has this value. */
+bool unit_is_filled(const char *bytes, size_t size, char value);
+
 #endif
