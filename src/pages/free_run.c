@@ -46,18 +46,21 @@ static bool add(struct free_run *run, struct span *span) {
     return true;
 }
 
-static bool reaches(struct free_run *run) {
+static bool reaches(struct free_run *run, bool is_aligned) {
     while (add(run, span_of_slice(end_of(run)))) {}
-    while (add(run, span_before(run->start))) {}
+    while (!is_aligned && add(run, span_before(run->start))) {}
     return run->slices == run->wanted && run->clean_slices <= run->slices / 4 * 3;
 }
 
-/* About one of the largest dirty spans. */
-static bool find(struct free_run *run, size_t slice_count) {
+/* About one of the largest dirty spans; an aligned one begins in it. */
+static bool find(struct free_run *run, size_t slice_count, size_t alignment) {
     struct span *span = extent_set_largest(&page_heap.dirty);
     for (int looks = LOOKS; looks && span && span->slice_count >= DIRTY_LEAST; looks--) {
-        *run = (struct free_run){slice_count, span->slice_count, 0, span, span->address, {0, 0}};
-        if (reaches(run)) {
+        uintptr_t start = bits_round_up(span->address, alignment);
+        uintptr_t end = bits_max(start, span_end(span));
+        size_t slices = bits_min((end - start) / SLICE_SIZE, slice_count);
+        *run = (struct free_run){slice_count, slices, 0, span, start, {0, 0}};
+        if (slices && reaches(run, alignment > SLICE_SIZE)) {
             return true;
         }
         span = extent_set_before(&page_heap.dirty, span->slice_count, span->address);
@@ -87,9 +90,11 @@ static struct span *join(const struct free_run *run) {
     return joint;
 }
 
-struct span *free_run_take(size_t slice_count, bool is_refused, struct span_part *fresh) {
+struct span *free_run_take(size_t slice_count, size_t alignment, bool is_refused,
+                           struct span_part *fresh) {
     struct free_run run;
-    if (!find(&run, slice_count) || !page_heap_may_touch(run.clean_slices, &is_refused)) {
+    if (!find(&run, slice_count, alignment) ||
+        !page_heap_may_touch(run.clean_slices, &is_refused)) {
         return NULL;
     }
     *fresh = run.fresh;

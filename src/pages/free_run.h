@@ -9,8 +9,10 @@
 
 #include "pages/span.h"
 
-/* A BUSY span of slice_count slices that was such neighbours, at most three quarters of it CLEAN,
- * and the largest part that was CLEAN; or NULL. is_refused: as in page_heap_may_touch. */
-struct span *free_run_take(size_t slice_count, bool is_refused, struct span_part *fresh);
+/* A BUSY span of slice_count slices at a multiple of alignment that was such neighbours, at most
+ * three quarters of it CLEAN, and the largest part that was CLEAN; or NULL. is_refused: as in
+ * page_heap_may_touch. */
+struct span *free_run_take(size_t slice_count, size_t alignment, bool is_refused,
+                           struct span_part *fresh);
 
 #endif

@@ -19,9 +19,9 @@
 #include "settings/options.h"
 
 enum {
-    APART_MOST = 256,                 /* spans, that one call may have to join */
-    RUN_MIN = HUGE_SIZE / SLICE_SIZE, /* slices that dirty and clean neighbours may be joined for */
-    RUN_MAX = 4 * RUN_MIN,
+    APART_MOST = 256, /* spans, that one call may have to join */
+    RUN_MIN = 64,     /* slices that dirty and clean neighbours may be joined for */
+    RUN_MAX = 512,
 };
 
 /* One in so many searches, or spans taken, makes a look due: fewer searches do once all looks tell
@@ -303,8 +303,8 @@ static struct span *take_free(struct request *request) {
     if (!span) {
         span = request->room ? dirty_without_room(request) : aligned_fit(&page_heap.dirty, request);
     }
-    if (!span && alignment == SLICE_SIZE && searched >= RUN_MIN && searched <= RUN_MAX) {
-        span = free_run_take(request->slice_count, request->is_refused, &request->fresh);
+    if (!span && searched >= RUN_MIN && searched <= RUN_MAX) {
+        span = free_run_take(request->slice_count, alignment, request->is_refused, &request->fresh);
         if (span) {
             request->clean_end = span_end(span);
             return span;

@@ -5,9 +5,11 @@ import pytest
 from harness import require
 
 
-@pytest.mark.parametrize(("pattern", "most"), [("heads", 95), ("aligned", 130), ("resized", 150)])
+@pytest.mark.parametrize(
+    ("pattern", "most"),
+    [("heads", 95), ("aligned", 85), ("many_aligned", 250), ("resized", 150)])
 def test_free_memory_serves_again(harness, fixtures, pattern, most):
-    """Peaks in MiB; of others that were measured the thriftiest have 80, 86 and 95."""
+    """Peaks in MiB; glibc has 79, 92, 209 and 58."""
     result = harness.run_preloaded([fixtures("large_patterns.c"), pattern])
     assert int(result.stdout) <= most
 

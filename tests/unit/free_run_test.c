@@ -39,23 +39,30 @@ static void touch(uintptr_t start, size_t slices) {
     memset((void *)start, 1, slices * SLICE_SIZE);
 }
 
+/* first: which one is clean */
+static void serve_together(size_t part, size_t wanted, int first) {
+    const size_t sizes[PARTS] = {part, part, part};
+    enum span_state states[PARTS] = {SPAN_DIRTY, SPAN_DIRTY, SPAN_DIRTY};
+    states[first] = SPAN_CLEAN;
+    uintptr_t start = make(sizes, states);
+    touch(start + (first == 0) * part * SLICE_SIZE, part);
+    size_t clean = page_heap.clean.slice_count;
+    size_t left = PARTS * part - wanted;
+    struct span *span = page_heap_allocate(wanted, 0);
+    assert_int_equal(span->address, start + (first != 2) * left * SLICE_SIZE);
+    assert_false(span->is_zero);
+    assert_int_equal(page_heap.clean.slice_count, clean - part + (first == 1 ? 0 : left));
+    struct span *rest = span_of_slice(first != 2 ? start : span_end(span));
+    assert_int_equal(span_state(rest), first == 1 ? SPAN_DIRTY : SPAN_CLEAN);
+    assert_int_equal(rest->slice_count, left);
+    page_heap_allocate(left, 0); /* none is left for the next */
+}
+
 static void test_neighbours_serve_together(void **state) {
     (void)state;
-    for (int first = 0; first < PARTS; first++) { /* which one is clean */
-        const size_t sizes[PARTS] = {100, 100, 100};
-        enum span_state states[PARTS] = {SPAN_DIRTY, SPAN_DIRTY, SPAN_DIRTY};
-        states[first] = SPAN_CLEAN;
-        uintptr_t start = make(sizes, states);
-        touch(start + (first == 0) * 100 * SLICE_SIZE, 100);
-        size_t clean = page_heap.clean.slice_count;
-        struct span *span = page_heap_allocate(256, 0);
-        assert_int_equal(span->address, start + (first != 2) * (300 - 256) * SLICE_SIZE);
-        assert_false(span->is_zero);
-        assert_int_equal(page_heap.clean.slice_count, clean - (first == 1 ? 100 : 56));
-        struct span *rest = span_of_slice(first != 2 ? start : span_end(span));
-        assert_int_equal(span_state(rest), first == 1 ? SPAN_DIRTY : SPAN_CLEAN);
-        assert_int_equal(rest->slice_count, 300 - 256);
-        page_heap_allocate(rest->slice_count, 0); /* none is left for the next */
+    for (int first = 0; first < PARTS; first++) {
+        serve_together(100, 256, first);
+        serve_together(30, 72, first);
     }
 }
 
@@ -115,6 +122,33 @@ static void test_an_aligned_place_serves(void **state) {
     }
 }
 
+/* Whether 70 dirty slices at a multiple of 64, with clean ones before and behind them, serve 100 at
+ * such a multiple. */
+static bool serve_aligned(size_t behind) {
+    enum { SLICES = 100, ALIGNMENT = 64, DIRTY = 70 };
+    struct span *before =
+        page_heap_allocate(ALIGNMENT + DIRTY + behind + 1, ALIGNMENT * SLICE_SIZE);
+    page_heap_cut(before, ALIGNMENT);
+    struct span *dirty = span_of_slice(span_end(before));
+    page_heap_cut(dirty, DIRTY);
+    struct span *clean = span_of_slice(span_end(dirty));
+    page_heap_cut(clean, behind);
+    touch(dirty->address, DIRTY);
+    page_heap_free(before, SPAN_CLEAN);
+    page_heap_free(dirty, SPAN_DIRTY);
+    page_heap_free(clean, SPAN_CLEAN);
+    struct span *span = page_heap_allocate(SLICES, ALIGNMENT * SLICE_SIZE);
+    assert_int_equal(span->address % (ALIGNMENT * SLICE_SIZE), 0);
+    assert_int_equal(span->is_zero, span != dirty);
+    return span == dirty;
+}
+
+static void test_an_aligned_place_of_neighbours_serves(void **state) {
+    (void)state;
+    assert_true(serve_aligned(40));
+    assert_false(serve_aligned(20));
+}
+
 /* A block that grows has room behind it, but none of clean pages where dirty ones suffice. */
 static void test_room_is_not_needed(void **state) {
     (void)state;
@@ -138,6 +172,7 @@ int main(void) {
         cmocka_unit_test(test_room_is_not_needed),
         cmocka_unit_test(test_an_aligned_place_serves),
         cmocka_unit_test(test_neighbours_serve_together),
+        cmocka_unit_test(test_an_aligned_place_of_neighbours_serves),
         cmocka_unit_test(test_mostly_clean_ones_do_not),
         cmocka_unit_test(test_pages_are_moved_to_what_is_clean),
     };

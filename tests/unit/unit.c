@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "os/memory.h"
 
 enum { THREADS_MAX = 16 };
@@ -130,6 +131,17 @@ size_t unit_extents(const struct extent_set *set, struct unit_extent *extents, s
     }
     collect(set->greater, extents, room, &count);
     return count;
+}
+
+size_t unit_overlap(const struct span *span, const struct unit_extent *extents, size_t count) {
+    size_t slices = 0;
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t start = bits_max(extents[i].address, span->address);
+        uintptr_t end =
+            bits_min(extents[i].address + extents[i].slice_count * SLICE_SIZE, span_end(span));
+        slices += start < end ? (end - start) / SLICE_SIZE : 0;
+    }
+    return slices;
 }
 
 size_t unit_slices_in_use(void) {

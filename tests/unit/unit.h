@@ -53,6 +53,9 @@ struct unit_extent {
 /* Copies the extents of a set, smallest first, lowest address first; returns how many. */
 size_t unit_extents(const struct extent_set *set, struct unit_extent *extents, size_t room);
 
+/* How many slices of a span lie in such extents. */
+size_t unit_overlap(const struct span *span, const struct unit_extent *extents, size_t count);
+
 /* Slices of the page heap that are neither clean nor dirty. */
 size_t unit_slices_in_use(void);
 
