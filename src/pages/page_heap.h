@@ -2,7 +2,8 @@
  *
  * One lock (PAGE_HEAP) protects all of it. Free spans are CLEAN or DIRTY, coalesce with free
  * neighbours of the same state, and are reused best-fit, lowest address first; DIRTY ones first,
- * because their pages are resident already. How long DIRTY spans stay resident is purge.h's.
+ * because their pages are resident already; from 1 to 8 MiB neighbours of both kinds serve together
+ * (free_run.h) before a CLEAN one does. How long DIRTY spans stay resident is purge.h's.
  *
  * Where blocks stay untouched inside (sparse.h), spans freed of late wait unjoined in quick lists,
  * for requests of just their size. */
