@@ -20,6 +20,15 @@
 #define PRIM_INLINE static inline __attribute__((always_inline))
 #endif
 
+/* Whether ThreadSanitizer watches; of clang and GCC each has a word of its own for it. */
+#ifdef __has_feature
+#define PRIM_IS_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define PRIM_IS_TSAN 1
+#else
+#define PRIM_IS_TSAN 0
+#endif
+
 #define PRIM_NOINLINE __attribute__((noinline))
 #define PRIM_COLD __attribute__((cold, noinline))
 
