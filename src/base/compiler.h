@@ -11,22 +11,26 @@
 
 #define PRIM_EXPORT __attribute__((visibility("default")))
 
+/* Which sanitizer watches: of clang and GCC each has words of its own for it. */
+#ifdef __has_feature
+#define PRIM_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define PRIM_HAS_FEATURE(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || PRIM_HAS_FEATURE(thread_sanitizer)
+#define PRIM_TSAN
+#endif
+#if defined(__SANITIZE_ADDRESS__) || PRIM_HAS_FEATURE(address_sanitizer)
+#define PRIM_ASAN
+#endif
+
 /* In files that had better be small (CMakeLists.txt) the compiler sees for itself what is worth a
  * call. Not under sanitizers: they would look into what is called by functions that they are told
  * to leave alone. */
-#if defined(PRIM_SMALL) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(PRIM_SMALL) && !defined(PRIM_TSAN) && !defined(PRIM_ASAN)
 #define PRIM_INLINE static inline
 #else
 #define PRIM_INLINE static inline __attribute__((always_inline))
-#endif
-
-/* Whether ThreadSanitizer watches; of clang and GCC each has a word of its own for it. */
-#ifdef __has_feature
-#define PRIM_IS_TSAN __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define PRIM_IS_TSAN 1
-#else
-#define PRIM_IS_TSAN 0
 #endif
 
 #define PRIM_NOINLINE __attribute__((noinline))

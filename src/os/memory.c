@@ -144,7 +144,7 @@ bool memory_unguard(void *address, size_t size) {
 
 /* ThreadSanitizer must see that what comes to lie here next is other memory. */
 static void unmap(void *address, size_t size) {
-#if PRIM_IS_TSAN
+#ifdef PRIM_TSAN
     munmap(address, size);
 #else
     ask(SYS_munmap, address, size, 0);

@@ -20,8 +20,8 @@
 
 enum {
     APART_MOST = 256, /* spans, that one call may have to join */
-    RUN_MIN = 64,     /* slices that dirty and clean neighbours may be joined for */
-    RUN_MAX = 512,
+    RUN_MIN = 64,     /* slices that dirty and clean neighbours may be joined for: 1 MiB ... */
+    RUN_MAX = 512,    /* ... to 8 MiB, with what an alignment may need */
 };
 
 /* One in so many searches, or spans taken, makes a look due: fewer searches do once all looks tell
