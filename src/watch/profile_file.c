@@ -83,13 +83,17 @@ static void put_block(struct message *message, enum field field, const void *byt
     message->used += size;
 }
 
-/* A field of the whole profile. */
-static void write_block(struct profile_file *out, enum field field, const void *bytes,
-                        size_t size) {
+/* A field of the whole profile, whose bytes follow. */
+static void begin_block(struct profile_file *out, enum field field, size_t size) {
     out->head.used = 0;
     put_varint(&out->head, (uint64_t)field << 3 | WIRE_BLOCK);
     put_varint(&out->head, size);
     gzip_write(&out->gzip, out->head.bytes, out->head.used);
+}
+
+static void write_block(struct profile_file *out, enum field field, const void *bytes,
+                        size_t size) {
+    begin_block(out, field, size);
     gzip_write(&out->gzip, bytes, size);
 }
 
@@ -264,8 +268,20 @@ static void write_mappings(struct profile_file *out, unsigned count) {
     }
 }
 
+/* Readers of protocol buffers refuse a file with a string that is not UTF-8: a name that was cut
+ * within a character, say, or a path in another code. */
+static void write_text(struct profile_file *out, enum field field, const char *text,
+                       size_t length) {
+    begin_block(out, field, length);
+    for (size_t at = 0; at < length;) {
+        size_t step = text_character(text + at, length - at);
+        gzip_write(&out->gzip, step ? text + at : "?", step ? step : 1);
+        at += step ? step : 1;
+    }
+}
+
 static void write_string(struct profile_file *out, const char *text, size_t length) {
-    write_block(out, FIELD_profile_string_table, text, length);
+    write_text(out, FIELD_profile_string_table, text, length);
 }
 
 static void write_strings(struct profile_file *out, unsigned modules) {
@@ -298,7 +314,7 @@ static void write_facts(struct profile_file *out, unsigned next_string) {
         const char *fact = out->facts_text + at;
         size_t length = strnlen(fact, out->facts.length - at);
         if (length > COMMENT_SIZE_MAX) { /* people are shown the comments */
-            write_block(out, FIELD_profile_fact, fact, length);
+            write_text(out, FIELD_profile_fact, fact, length);
         } else {
             write_string(out, fact, length);
             write_number(out, FIELD_profile_comment, next_string++);

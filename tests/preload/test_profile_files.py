@@ -1,6 +1,7 @@
 """Files of heap profiles: whose name they have, what they take the place of, when they come."""
 
 import os
+import shutil
 import stat
 
 import pprof
@@ -31,6 +32,19 @@ def test_a_child_of_a_confined_process_has_its_own(harness, fixtures):
     assert pprof.Profile(harness.directory / "b.pb.gz").total("inuse_space") == 1_500_000
     harness.run_preloaded([fixtures("confined_child.c")], changes={"PRIMALLOC_PROFILE": "c.heap"})
     assert "/confined_child\n" in (harness.directory / "c.heap").read_text()
+
+
+def test_names_are_utf_8(harness, fixtures):
+    """Other readers refuse a file with a string that is not, as a name cut by the system is, or a
+    path in another code."""
+    directory = os.fsencode(harness.directory) + b"/caf\xe9"
+    named = os.fsdecode(directory) + "/ä€𝄞ä€𝄞"  # of which the system keeps 15 bytes
+    os.mkdir(directory)
+    shutil.copy(fixtures("profile_sites.c"), named)
+    harness.run_preloaded([named, 2000], changes={"PRIMALLOC_PROFILE": "h.pb.gz,rate=1"})
+    profile = pprof.Profile(harness.directory / "h.pb.gz")
+    assert {sample.labels["thread"] for sample in profile.samples} == {"ä€𝄞ä€?"}
+    assert profile.mappings[1].path.endswith("/caf?/ä€𝄞ä€𝄞")
 
 
 def test_a_file_that_cannot_be_written_is_named(harness):
