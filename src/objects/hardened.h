@@ -13,6 +13,7 @@
 #ifndef PRIM_OBJECTS_HARDENED_H
 #define PRIM_OBJECTS_HARDENED_H
 
+#include "objects/hardened_bin.h"
 #include "objects/thread_cache.h"
 #include "settings/options.h"
 
@@ -43,6 +44,14 @@ bool hardened_check(const char *call, const void *block);
 
 /* The thread's blocks go back to their slabs. */
 void hardened_flush(struct thread_cache *cache);
+
+/* The cache, which may be NULL, is a new thread's, or that of a fork's child: which has all of its
+ * parent's caches, and must not choose as that does, or as another child. */
+PRIM_INLINE void hardened_take_over(struct thread_cache *cache) {
+    if (cache && PRIM_UNLIKELY(cache->hardened != NULL)) {
+        hardened_bins_seed(cache->hardened);
+    }
+}
 
 /* Whatever is kept for later goes to the page heap. */
 void hardened_trim(void);

@@ -38,12 +38,16 @@ static void set_up(struct hardened_cache *own, unsigned object_class) {
     bin->top = bin->bottom = &own->no_blocks;
 }
 
+PRIM_COLD void hardened_bins_seed(struct hardened_cache *own) {
+    own->random = machine_random() ^ (uintptr_t)own;
+}
+
 struct hardened_cache *hardened_bins_make(struct thread_cache *cache) {
     struct hardened_cache *own = metadata_allocate(sizeof *own, PRIM_CACHE_LINE);
     if (own) {
+        hardened_bins_seed(own);
         own->no_block[0] = 1;
         own->no_blocks = own->no_block;
-        own->random = machine_random() ^ (uintptr_t)cache;
         for (unsigned i = 1; i <= CLASS_COUNT; i++) {
             set_up(own, i);
         }

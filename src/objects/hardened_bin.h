@@ -43,6 +43,9 @@ struct hardened_cache {
 /* Makes the cache's arrays, which stay with it, whoever's it will be; NULL without memory. */
 struct hardened_cache *hardened_bins_make(struct thread_cache *cache);
 
+/* From here on the arrays choose by other random numbers. */
+void hardened_bins_seed(struct hardened_cache *own);
+
 /* An empty bin gets what the thread has freed, if that is enough. */
 bool hardened_bin_turn(struct hardened_cache *own, unsigned object_class);
 

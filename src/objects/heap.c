@@ -2,6 +2,7 @@
 #include "objects/heap.h"
 
 #include "objects/arena.h"
+#include "objects/hardened.h"
 #include "objects/hardened_slab.h"
 #include "objects/maintenance.h"
 #include "objects/sampler.h"
@@ -117,6 +118,9 @@ void heap_fork_child(bool with_locks) {
     }
     if (sampler_was_started()) {
         thread_sampler_fork_child(thread_cache_own());
+    }
+    if (hardened_is_on()) {
+        hardened_take_over(thread_cache_own());
     }
     maintenance_fork_child();
 }

@@ -348,6 +348,7 @@ static PRIM_COLD struct thread_cache *make_cache(void) {
         maintenance_note_threads();
     }
     if (cache) {
+        hardened_take_over(cache);
         cache->marks = (uint8_t)((uintptr_t)own_cache >> 1);
         own_cache = cache;
         if (caches.has_key) { /* libc may allocate: we are ready for it */
@@ -429,8 +430,7 @@ PRIM_COLD void thread_cache_apply_options(void) {
     thread_cache_leave();
 }
 
-/* The owner may be at work: each number is one that was true of late, and nothing relies on two of
- * them being of the same moment. */
+/* The owner may be at work: each number was true of late, no two need be of the same moment. */
 static PRIM_UNWATCHED void add_cache(struct thread_cache_totals *totals,
                                      struct thread_cache *cache) {
     totals->slow_events += cache->slow_events;

@@ -19,6 +19,8 @@ ATTACKS = {
     "written-after-free": "written after free: malloc of 0x",
     "link": None,
     "order": None,
+    "siblings": None,
+    "siblings-threads": None,
     "reuse": None,
     "secret": None,
 }
@@ -78,7 +80,8 @@ def test_what_is_no_block_is_counted(attack, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", [
-    "link", "order", "reuse", "secret", "walk", "interior", "interior-large", "foreign"])
+    "link", "order", "siblings", "siblings-threads", "reuse", "secret", "walk", "interior",
+    "interior-large", "foreign"])
 def test_default_heap_trusts(harness, fixtures, name):
     """The attacks are real ones: without the mode they work."""
     result = harness.run([fixtures("hardened.c"), name], environment=harness.preloaded())
