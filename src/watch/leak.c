@@ -125,7 +125,7 @@ PRIM_COLD int64_t leak_check(void) {
         leak_graph_end(&found.graph);
     }
     if (leaked < 0) {
-        process_complain("leak check: no ", found.graph.is_blind ? "/proc/self/maps" : "memory");
+        process_complain("leak check: no ", found.graph.lacks ? found.graph.lacks : "memory");
     }
     return leaked;
 }

@@ -31,7 +31,7 @@ struct leak_graph {
     size_t capacity;
     uint32_t pending;   /* the first one still to be scanned */
     bool is_strict;     /* only pointers to the beginning count */
-    bool is_blind;      /* nobody tells where stacks lie: what they hold would seem to leak */
+    const char *lacks;  /* why there is no verdict; NULL: for want of memory, if there is none */
     uintptr_t stranger; /* the last of these still to be scanned, and through born others */
     struct live_table strangers; /* blocks that are not recorded and were met */
 };

@@ -15,7 +15,7 @@
 #include "pages/span.h"
 
 enum {
-    RANGES_MAX = 64 << 10, /* mappings that Linux lets a process have, as a rule */
+    RANGES_MAX = 64 << 10, /* more than Linux lets a process have, as a rule */
     RED_ZONE = 128,        /* below the stack pointer */
     LIBC_DATA = 64 << 10,  /* around a thread pointer, beside the modules' thread-local data */
     SLOTS_MAX = 100000,
@@ -84,11 +84,12 @@ static uintptr_t read_address(struct text_file *file, int *behind) {
     }
 }
 
-/* What is mapped and can be written to; false where the system does not tell. */
-static bool read_mappings(struct ranges *ranges) {
+/* What is mapped and can be written to. What a stack holds that is left out would seem to leak:
+ * returns what is missing, or NULL. */
+static const char *read_mappings(struct ranges *ranges) {
     struct text_file file;
     if (!text_file_open(&file, "/proc/thread-self/maps")) {
-        return false;
+        return "/proc/self/maps";
     }
     for (int byte = 0; byte != TEXT_FILE_END;) {
         uintptr_t start = read_address(&file, &byte);
@@ -101,7 +102,9 @@ static bool read_mappings(struct ranges *ranges) {
         }
     }
     text_file_close(&file);
-    return ranges->count != 0;
+    return ranges->count == 0           ? "/proc/self/maps"
+           : ranges->count < RANGES_MAX ? NULL
+                                        : "room for so many mappings";
 }
 
 static struct range mapping_of(const struct ranges *mappings, uintptr_t address) {
@@ -200,8 +203,8 @@ PRIM_COLD bool leak_roots_follow(struct leak_graph *graph, const struct live_tab
         dl_iterate_phdr(add_globals, search);
         bool is_stopped = suspend_others(&search->suspension);
         *are_threads_missed = !is_stopped && !process_is_alone();
-        graph->is_blind = !read_mappings(&search->mappings);
-        is_done = !graph->is_blind && leak_graph_make(graph, blocks);
+        graph->lacks = read_mappings(&search->mappings);
+        is_done = !graph->lacks && leak_graph_make(graph, blocks);
         if (is_done) {
             follow_all(search);
         }
