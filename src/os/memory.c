@@ -36,6 +36,8 @@
 #define PR_SET_VMA_ANON_NAME 0
 #endif
 
+enum { VAST_SIZE = 1 << 30 }; /* of a mapping that counts against the system's memory */
+
 enum { HUGE_SHIFT = 21 }; /* huge pages of 2 MiB, not of the system's default size */
 
 size_t memory_page_size(void) {
@@ -78,9 +80,11 @@ static void *map_uncounted(void *address, size_t size, int protection, int flags
     return map_any(address, size, protection, MAP_ANONYMOUS | flags, -1);
 }
 
+/* What is asked for in one piece shall be refused if the system has not as much at all. */
 static void *map(void *address, size_t size, int protection, int flags) {
+    bool is_vast = size >= VAST_SIZE && protection & PROT_WRITE;
     add_relaxed(&memory_counts.map_calls, 1);
-    return map_uncounted(address, size, protection, MAP_NORESERVE | flags);
+    return map_uncounted(address, size, protection, (is_vast ? 0 : MAP_NORESERVE) | flags);
 }
 
 void *memory_map_near(void *address, size_t size) {

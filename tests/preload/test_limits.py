@@ -225,3 +225,32 @@ def test_a_large_process_looks_at_its_group_once(harness, fixtures, library):
     changes["PRIMALLOC_SOFT_LIMIT"] = "1G"
     calls = traced_calls(harness, [program, "300"], changes, "openat")
     assert not [call for call in calls if "/proc/self/cgroup" in call]
+
+
+def test_more_than_the_machine_has_is_refused(harness):
+    """By the kernel's usual rule, as by glibc: a program that asks for so much is wrong, and hears
+    of it then, not when it is killed."""
+    if pathlib.Path("/proc/sys/vm/overcommit_memory").read_text() != "0\n":
+        pytest.skip("vm.overcommit_memory is not 0")
+    script = """
+import ctypes
+libc = ctypes.CDLL(None)
+word, place = ctypes.c_size_t, ctypes.c_void_p
+for name, kinds in (('malloc', [word]), ('aligned_alloc', [word] * 2), ('realloc', [place, word])):
+    getattr(libc, name).restype, getattr(libc, name).argtypes = place, kinds
+libc.free.argtypes = [place]
+for shift in range(46, 30, -1):  # what lesser ones have left serves again
+    small = libc.malloc(100)
+    blocks = [libc.malloc(1 << shift), libc.aligned_alloc(1 << 21, 1 << shift)]
+    larger = libc.realloc(small, 1 << shift)
+    print(shift, *[block is not None for block in (*blocks, larger)])
+    for block in (*blocks, larger or small):
+        libc.free(block)
+try:
+    bytearray(1 << 42)
+except MemoryError:
+    print('refused')
+"""
+    plain = harness.run([PYTHON, "-c", script], environment=harness.environment()).stdout
+    assert plain.endswith(b"refused\n")
+    assert harness.run_preloaded([PYTHON, "-c", script]).stdout == plain

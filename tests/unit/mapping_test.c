@@ -193,6 +193,23 @@ static void test_core_dumps(void **state) {
 
 /* What is hidden from core dumps beside what is, is no mapping of its own, nor is what is shown
  * again: so a heap of any size can be returned 2 MiB by 2 MiB, and moved afterwards. */
+/* What is more than the machine's memory is refused in one piece; the heap gets it in pieces, each
+ * below the one before, that join when they are free. */
+static struct span *allocate_vast(size_t slice_count) {
+    enum { PIECE = 256 * (HUGE_SIZE / SLICE_SIZE), PIECES_MAX = 512 };
+    struct span *pieces[PIECES_MAX];
+    size_t count = slice_count / PIECE + 1;
+    assert_true(count <= PIECES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        pieces[i] = page_heap_allocate(PIECE, HUGE_SIZE);
+        assert_non_null(pieces[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        page_heap_free(pieces[i], SPAN_CLEAN);
+    }
+    return page_heap_allocate(slice_count, HUGE_SIZE);
+}
+
 static void test_advice_merges(void **state) {
     (void)state;
     enum { COUNT_MAX = 1 << 16 };
@@ -200,7 +217,7 @@ static void test_advice_merges(void **state) {
     if (is_emulated() || count > COUNT_MAX) {
         skip(); /* an emulator has maps of its own; so much address space takes long */
     }
-    struct span *span = page_heap_allocate(count * (HUGE_SIZE / SLICE_SIZE), HUGE_SIZE);
+    struct span *span = allocate_vast(count * (HUGE_SIZE / SLICE_SIZE));
     assert_non_null(span);
     size_t before = lines_of_maps();
     for (size_t i = 0; i < count; i++) {
