@@ -54,8 +54,10 @@ PRIM_INLINE void *family_realloc(void *block, size_t size) {
 PRIM_INLINE void *family_reallocarray(void *block, size_t count, size_t size,
                                       void *resize(void *block, size_t size)) {
     size_t total;
-    bool is_too_much = __builtin_mul_overflow(count, size, &total);
-    return resize(block, is_too_much ? SIZE_MAX : total); /* for want of memory it is refused */
+    if (PRIM_UNLIKELY(__builtin_mul_overflow(count, size, &total))) {
+        return fail_allocation(SIZE_MAX); /* a program's own realloc may not be ready for it */
+    }
+    return resize(block, total);
 }
 
 PRIM_INLINE void *family_aligned_alloc(size_t alignment, size_t size) {
