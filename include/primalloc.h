@@ -215,7 +215,7 @@ typedef void prim_output(const char *text, size_t length, void *context);
 void prim_output_set(prim_output *output, void *context);
 
 /* Hears of an error: ENOMEM when memory ran out, EINVAL for a pointer that is not ours, with one
- * line of text. It may allocate. */
+ * line of text. It may allocate; what fails in it is not told. */
 typedef void prim_error(int error, const char *message, void *context);
 
 /* Says who hears of errors instead of standard error (option show_errors); NULL: nobody.

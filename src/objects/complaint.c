@@ -5,6 +5,8 @@
 
 #include "base/atomics.h"
 #include "base/print.h"
+#include "objects/thread_cache.h"
+#include "objects/watcher.h"
 #include "os/process.h"
 #include "settings/options.h"
 
@@ -24,11 +26,15 @@ static bool is_wanted(void) {
 static PRIM_COLD void complain(int error, struct print *message, _Atomic unsigned *line_count,
                                unsigned lines_max) {
     complaint_function *function = load_acquire(&told_function); /* order pair: complaint */
+    if (function && thread_cache_exchange_mark(MARK_COMPLAINT, true)) {
+        return; /* the function itself met with an error, as when it allocates */
+    }
     if (function) {
         int saved_errno = errno;
         message->text[message->length] = '\0';
         function(error, message->text, load_relaxed(&told_context));
         errno = saved_errno;
+        thread_cache_exchange_mark(MARK_COMPLAINT, false);
     } else if (add_relaxed(line_count, 1) < lines_max) {
         message->text[message->length] = '\n';
         process_write_error(message->text, message->length + 1);

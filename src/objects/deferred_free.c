@@ -6,10 +6,6 @@
 #include "objects/thread_cache.h"
 #include "objects/watcher.h"
 
-/* Beside the marks of the watchers: the thread is inside the function. */
-enum { MARK_DEFERRED_FREE = RANK_COUNT };
-_Static_assert(MARK_DEFERRED_FREE < 8, "a cache has eight marks");
-
 _Atomic(deferred_free *) deferred_free_function;
 static void *context_of_function; /* (lock: WATCHERS) */
 static _Atomic uint64_t beats;    /* (atomic: counter) */

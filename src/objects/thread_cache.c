@@ -45,9 +45,9 @@ PRIM_THREAD_LOCAL struct thread_cache *thread_cache_visible = &thread_cache_none
  * in the bits above that one. The other word of static TLS. */
 static PRIM_THREAD_LOCAL struct thread_cache *own_cache;
 #define EXITED ((struct thread_cache *)1)
-#define MARK_BITS 3
+#define MARK_BITS 5
 #define NO_CACHE_LAST ((struct thread_cache *)((2u << MARK_BITS) - 1))
-_Static_assert(RANK_COUNT <= MARK_BITS, "a mark for each rank of watchers");
+_Static_assert(THREAD_MARK_COUNT <= MARK_BITS, "a cache has as many, and more");
 
 PRIM_INLINE bool has_cache(void) {
     return own_cache > NO_CACHE_LAST;

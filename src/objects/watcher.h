@@ -59,6 +59,10 @@ struct request {
 /* What checks keep of freed blocks, and put around others, does not concern a search for leaks. */
 enum watcher_rank { RANK_HOOKS, RANK_PROFILE, RANK_CHECKS, RANK_COUNT };
 
+/* Beside a mark for each of them (thread_cache_exchange_mark): the thread is inside the program's
+ * function that frees, or the one that hears of errors. */
+enum { MARK_DEFERRED_FREE = RANK_COUNT, MARK_COMPLAINT, THREAD_MARK_COUNT };
+
 /* Bytes of a freed block that are wiped, so that a search for leaks meets no old pointers. */
 enum { WIPED_MOST = 1 << 20 };
 

@@ -16,7 +16,8 @@ static void listen(int error, const char *text, void *context) {
     snprintf(told.text, sizeof told.text, "%s", text);
     told.context = context;
     told.count++;
-    errno = EIO; /* the program's errno is not this */
+    complaint_memory(7); /* nobody is told of what fails in here */
+    errno = EIO;         /* the program's errno is not this */
 }
 
 static void test_function_is_told(void **state) {
