@@ -213,7 +213,7 @@ void arena_delete(struct arena *arena) {
 /* With the lock held: whether so many bytes more are within the limit. */
 static bool may_have(const struct arena *arena, size_t bytes) {
     const struct arena_counts *counts = &arena->counts;
-    return bytes <= counts->limit && counts->live_bytes <= counts->limit - bytes;
+    return bytes <= counts->limit && counts->live_bytes + arena->growing <= counts->limit - bytes;
 }
 
 static void count(struct arena *arena, size_t bytes, size_t blocks) {
@@ -388,26 +388,24 @@ static bool resize_large(const struct arena_found *found, size_t size) {
     size_t before = span_size(span);
     size_t wanted = bits_round_up(size, SLICE_SIZE);
     size_t growth = wanted > before ? wanted - before : 0;
-    struct arena_counts *counts = &arena->counts;
     lock_acquire(&arena->lock, LOCK_ARENA);
     bool is_allowed = growth == 0 || may_have(arena, growth); /* a lower limit may stand now */
-    if (is_allowed) { /* others may not have it meanwhile, and find counts that go together */
-        counts->live_bytes += growth;
-        counts->total_bytes += growth;
-        counts->area_bytes += growth;
+    if (is_allowed) {
+        arena->growing += growth; /* others may not have it meanwhile */
     }
     lock_release(&arena->lock, LOCK_ARENA);
     if (!is_allowed) {
         return false;
     }
     bool is_done = large_resize(span, size);
-    size_t after = span_size(span);
-    size_t excess = before + growth - after;
-    add_relaxed(&arena_space_bytes, after - before);
+    size_t change = span_size(span) - before;
+    struct arena_counts *counts = &arena->counts;
+    add_relaxed(&arena_space_bytes, change);
     lock_acquire(&arena->lock, LOCK_ARENA);
-    counts->live_bytes -= excess;
-    counts->total_bytes -= growth ? excess : 0; /* which never was */
-    counts->area_bytes -= excess;
+    arena->growing -= growth;
+    counts->live_bytes += change;
+    counts->total_bytes += growth ? change : 0;
+    counts->area_bytes += change;
     counts->peak_bytes = bits_max(counts->peak_bytes, counts->live_bytes);
     lock_release(&arena->lock, LOCK_ARENA);
     return is_done;
@@ -493,6 +491,7 @@ void arena_fork_child(void) {
     arena_cell_fork_child();
     for (struct arena *arena = arenas.all; arena; arena = arena->next) {
         lock_reset(&arena->lock);
+        arena->growing = 0;
     }
     lock_reset(&arenas.lock);
 }

@@ -90,6 +90,7 @@ struct arena {
     struct arena_chunk *chunks; /* (lock: ARENA) the first one is carved */
     struct span *large;         /* (lock: ARENA) spans of one block */
     struct arena_counts counts; /* (lock: ARENA) */
+    size_t growing;             /* (lock: ARENA) bytes that large blocks are to become greater by */
     uint64_t filled[2];         /* (lock: ARENA) one bit a class: its list is not empty */
     char name[ARENA_NAME_SIZE]; /* (lock: ARENA) for statistics; empty: none */
     struct arena_block *free_blocks[]; /* (lock: ARENA) by class */

@@ -255,3 +255,10 @@ def test_without_memory_there_are_none(harness, fixtures):
     result = harness.run_preloaded([fixtures("no_memory.c")],
                                    changes={"PRIMALLOC_SHOW_STATS": "1"})
     assert result.stderr == b"primalloc: no statistics: no memory, or an interrupted call\n"
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+def test_counts_of_a_heap_hold_nothing_that_was_only_tried(harness, fixtures, limit):
+    """Nor does a child that is forked meanwhile."""
+    program = fixtures("heap_growing.c", f"-I{ROOT / 'include'}")
+    assert harness.run_preloaded([program, limit]).stdout == b"exact\n"
