@@ -186,7 +186,8 @@ static void *reallocate_small(void *block, unsigned object_class, size_t size) {
     return stays_in_class(old_size, size) ? block : move_block(block, old_size, size);
 }
 
-/* Into the reserve, or out of it; what a watcher gave out is left alone. */
+/* Into the reserve, or out of it; what a watcher gave out is left alone. Nobody asks for a tag: the
+ * thread may be about to make its cache. */
 static PRIM_COLD void *reallocate_in_handler(void *block, size_t size) {
     size_t old_size = reserve_size(block);
     if (old_size == 0 && !watcher_is_any()) {
@@ -196,7 +197,7 @@ static PRIM_COLD void *reallocate_in_handler(void *block, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    return size <= old_size ? block : move_block(block, old_size, size);
+    return size <= old_size ? block : move_to(allocate_slow(size), block, old_size, size);
 }
 
 /* options.perturb: what is added has to look new, and what is left behind freed. */

@@ -84,7 +84,8 @@ PRIM_COLD bool reserve_release(void *block) {
 }
 
 PRIM_COLD void reserve_defer(void *block) {
-    if (!block || reserve_release(block) || watcher_is_any()) {
+    if (!block || reserve_release(block) || watcher_is_any() ||
+        usable_size(block) < sizeof(void *)) { /* a guarded one, whose end is looked at */
         return;
     }
     void *first = load_relaxed(&reserve_deferred);

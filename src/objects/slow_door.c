@@ -281,11 +281,12 @@ static void *allocate_sparse_counted(struct thread_cache *cache, size_t size) {
 
 /* As allocate_plainly, of a thread that samples. */
 static PRIM_NOINLINE void *allocate_counted(struct thread_cache *cache, size_t size) {
+    thread_cache_enter_shortly(); /* before the lists are looked at, which handlers change, too */
     void *block = size <= SMALL_SIZE_MAX ? thread_sampler_exchange(cache, size) : NULL;
     if (block) {
+        thread_cache_leave_shortly(cache);
         return block;
     }
-    thread_cache_enter_shortly();
     deferred_free_beat(false);
     unsigned object_class = plain_class(size);
     block = object_class == CLASS_LARGE ? allocate_sparse_counted(cache, size)

@@ -374,16 +374,13 @@ static PRIM_NOINLINE void *exchange_other(struct thread_cache *cache, size_t siz
     if (count == 0 || count > (unsigned)counted->left) {
         return NULL;
     }
-    thread_cache_enter();
     void *list;
     if (!takes_head) {
         list = bin_take_spare(cache, object_class);
     } else if (take_head(cache, object_class, &list) < counted->wanted) {
         bin_grow(cache, object_class); /* so that there may be more blocks underway */
     }
-    void *block = begin_list(cache, object_class, list, count);
-    thread_cache_leave();
-    return block;
+    return begin_list(cache, object_class, list, count);
 }
 
 /* Free puts as much as malloc takes: their lists are exchanged, and that is all. Where anything
@@ -397,12 +394,9 @@ PRIM_NOINLINE void *thread_sampler_exchange(struct thread_cache *cache, size_t s
                       cache->head[bin] || is_disturbed(cache))) {
         return exchange_other(cache, size);
     }
-    thread_cache_enter_shortly();
     void *list;
     take_head(cache, object_class, &list);
-    void *block = begin_list(cache, object_class, list, count);
-    thread_cache_leave_shortly(cache);
-    return block;
+    return begin_list(cache, object_class, list, count);
 }
 
 void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class) {

@@ -116,7 +116,7 @@ void *thread_sampler_allocate(struct thread_cache *cache, unsigned object_class,
                               size_t alignment);
 
 /* The quick half of all that for a small size: a block for a thread whose visible cache is
- * sampling, or NULL, and then nothing is done. Called from outside. */
+ * sampling, or NULL, and then nothing is done. Called from inside. */
 void *thread_sampler_exchange(struct thread_cache *cache, size_t size);
 
 /* A block of a small class that is not sampled; NULL without memory. */

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "objects/allocate.h"
+#include "objects/reserve.h"
 #include "objects/sampler.h"
+#include "objects/tag.h"
 #include "os/kernel.h"
 #include "os/memory.h"
 #include "settings/options.h"
@@ -67,9 +69,47 @@ static void test_child_of_a_process_that_makes_the_pool(void **state) {
     assert_int_equal(status_of_child, 0);
 }
 
+/* The link would stand in what the block's end is known by. */
+static void test_no_guarded_block_waits_for_a_handler_to_end(void **state) {
+    (void)state;
+    void *block = allocate(4);
+    for (unsigned i = 0; i < SLOTS && span_class_of(block) != CLASS_PLACED; i++) {
+        block = allocate(4);
+    }
+    assert_int_equal(span_class_of(block), CLASS_PLACED);
+    thread_cache_nest();
+    release(block);
+    assert_null(load_relaxed(&reserve_deferred));
+    thread_cache_leave();
+}
+
+/* Of a thread whose first call it is: this makes the cache under a lock. */
+static void *reallocate_inside(void *block) {
+    struct thread_cache_totals before = {0};
+    struct thread_cache_totals after = {0};
+    thread_cache_totals_add(&before);
+    thread_cache_nest();
+    store_relaxed(&tag_was_used, true);
+    block = reallocate(block, 1100);
+    store_relaxed(&tag_was_used, false);
+    thread_cache_totals_add(&after);
+    thread_cache_leave();
+    CHECK(after.cache_count == before.cache_count, "a cache was made");
+    return block;
+}
+
+static void test_realloc_in_a_handler_makes_no_cache(void **state) {
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, reallocate_inside, allocate(1000)), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_child_of_a_process_that_makes_the_pool),
+        cmocka_unit_test(test_no_guarded_block_waits_for_a_handler_to_end),
+        cmocka_unit_test(test_realloc_in_a_handler_makes_no_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
