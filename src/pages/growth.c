@@ -98,7 +98,8 @@ PRIM_COLD struct span *growth_extend(size_t slice_count) {
     limits_note_growth(mapped * SLICE_SIZE);
     huge_note_growth(growth.start, growth.size, mapped * SLICE_SIZE);
     if (!process_is_alone()) {
-        span_touch(growth.start + slice_count * SLICE_SIZE, growth.start + growth.size);
+        uintptr_t taken = growth.start + slice_count * SLICE_SIZE; /* the rest may be a vast pad */
+        span_touch(taken, bits_min(growth.start + growth.size, taken + GROWTH_MAX));
     }
     return page_heap_insert(span_create(growth.start, growth.size / SLICE_SIZE, SPAN_BUSY),
                             SPAN_CLEAN);

@@ -4,6 +4,8 @@ import pytest
 
 from harness import PATIENCE
 
+PYTHON = "/usr/bin/python3"
+
 
 @pytest.fixture
 def knobs(harness, fixtures, library):
@@ -155,6 +157,25 @@ def test_trim_keeps_top_pad(knobs, preload):
     variables = {"MALLOC_TRIM_THRESHOLD_": 1 << 20, "MALLOC_TOP_PAD_": 16 << 20}
     printed = knobs(*USED, preload=preload, **variables)
     assert 12 * MIB < printed["freed0"] < 20 * MIB
+
+
+def test_a_vast_pad_is_address_space_alone(harness):
+    """Also where another thread has been: then what describes new memory is touched beforehand."""
+    script = """
+import ctypes, sys, threading
+thread = threading.Thread(target=bytes, args=(100,))
+thread.start()
+thread.join()
+if len(sys.argv) > 1:
+    ctypes.CDLL(None).mallopt(-2, -1)
+kept = [bytearray(300000) for _ in range(64)]
+print(*[line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')])
+"""
+    plain, padded = (
+        int(harness.run_preloaded([PYTHON, "-c", script, *words]).stdout)
+        for words in ([], ["padded"])
+    )
+    assert padded < plain + 4096
 
 
 @EITHER
