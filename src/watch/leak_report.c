@@ -43,17 +43,20 @@ static struct leak_site *row_of(struct leak_report *report, struct live_table *n
     return row;
 }
 
-/* The direct leak that an indirect one hangs on in the end. */
+/* The direct leak that an indirect one hangs on in the end. A list that was built at its front is
+ * one chain of holders: whoever walks along it halves the way for others. */
 static const struct leak_block *holder_of(const struct leak_graph *graph,
-                                          const struct leak_block *block) {
+                                          struct leak_block *block) {
     while (block->state == LEAK_INDIRECT && block->holder < graph->count) {
-        block = &graph->blocks[block->holder];
+        struct leak_block *holder = &graph->blocks[block->holder];
+        block->holder = holder->holder; /* of a direct one: itself */
+        block = holder;
     }
     return block;
 }
 
 static void add_leak(struct leak_report *report, struct live_table *numbers,
-                     const struct leak_graph *graph, const struct leak_block *block) {
+                     const struct leak_graph *graph, struct leak_block *block) {
     enum leak_state state = block->state == LEAK_INNER ? LEAK_INNER : LEAK_DIRECT;
     struct leak_site *row = row_of(report, numbers, block->site, state);
     count(&report->leaked, block);
@@ -102,7 +105,7 @@ PRIM_COLD bool leak_report_make(struct leak_report *report, const struct leak_gr
         return false;
     }
     for (size_t i = 0; i < graph->count; i++) {
-        const struct leak_block *block = &graph->blocks[i];
+        struct leak_block *block = &graph->blocks[i];
         if (block->state < LEAK_IGNORED) {
             add_leak(report, &numbers, graph, block);
         } else {
