@@ -87,10 +87,22 @@ static void keep_peak(const struct heap_profile *profile, struct site *site) {
     site->peak_number = profile->peak_number;
 }
 
+/* Three sums become more by so many blocks like this one, or less if that is negative. */
+static void change(const struct live_block *block, double objects, struct site_sum *of_site,
+                   struct site_sum *of_all, struct histogram *sizes) {
+    double bytes = objects * (double)block->size;
+    add(of_site, objects, bytes);
+    add(of_all, objects, bytes);
+    add(bucket_of(sizes, block->size), objects, bytes);
+}
+
+static void change_live(struct heap_profile *profile, const struct live_block *block,
+                        double objects) {
+    change(block, objects, &block->site->live, &profile->live, &profile->live_sizes);
+}
+
 void heap_profile_begin(struct heap_profile *profile, struct live_block *block) {
     struct site *site = block->site;
-    double objects = block->weight;
-    double bytes = block->weight * (double)block->size;
     block->born = machine_ticks();
     struct live_block unseen; /* freed by a thread that did not know yet that it is watched */
     if (live_table_take(&profile->blocks, block->address, &unseen)) {
@@ -101,31 +113,35 @@ void heap_profile_begin(struct heap_profile *profile, struct live_block *block) 
         return;
     }
     keep_peak(profile, site);
-    add(&site->allocated, objects, bytes);
-    add(&site->live, objects, bytes);
+    change(block, block->weight, &site->allocated, &profile->allocated, &profile->allocated_sizes);
+    change_live(profile, block, block->weight);
     site->live_samples++;
-    add(&profile->allocated, objects, bytes);
-    add(&profile->live, objects, bytes);
-    add(bucket_of(&profile->allocated_sizes, block->size), objects, bytes);
-    add(bucket_of(&profile->live_sizes, block->size), objects, bytes);
     profile->coarse += block->is_coarse;
     note_moment(profile, block->born);
 }
 
+void heap_profile_resize(struct heap_profile *profile, uintptr_t address, size_t size) {
+    struct live_block *block = live_table_find(&profile->blocks, address);
+    if (block && block->size != size) {
+        keep_peak(profile, block->site);
+        change_live(profile, block, -block->weight);
+        block->size = size;
+        change_live(profile, block, block->weight);
+        note_moment(profile, machine_ticks());
+    }
+}
+
 void heap_profile_end(struct heap_profile *profile, const struct live_block *block) {
     struct site *site = block->site;
-    double objects = -block->weight;
-    double bytes = -block->weight * (double)block->size;
     uint64_t now = machine_ticks();
     double us = (double)(now - block->born) / profile->ticks_per_us;
     keep_peak(profile, site);
-    add(&site->live, objects, bytes);
+    change_live(profile, block, -block->weight);
     if (--site->live_samples == 0) {
         site->live = (struct site_sum){0, 0}; /* without what rounding left */
     }
-    add(&profile->live, objects, bytes);
-    add(bucket_of(&profile->live_sizes, block->size), objects, bytes);
-    add(bucket_of(&profile->lifetimes, (uint64_t)us + 1), -objects, -bytes);
+    add(bucket_of(&profile->lifetimes, (uint64_t)us + 1), block->weight,
+        block->weight * (double)block->size);
     profile->coarse -= block->is_coarse;
     note_moment(profile, now);
 }

@@ -67,6 +67,9 @@ PRIM_INLINE void heap_profile_note_stretch(struct heap_profile *profile, unsigne
 /* A block ends, which was taken out of the table. */
 void heap_profile_end(struct heap_profile *profile, const struct live_block *block);
 
+/* The block at this address, if it is known, goes on with another size: no new allocation. */
+void heap_profile_resize(struct heap_profile *profile, uintptr_t address, size_t size);
+
 /* What lived in a site at the peak. */
 PRIM_INLINE struct site_sum heap_profile_peak_of(const struct heap_profile *profile,
                                                  const struct site *site) {

@@ -175,17 +175,15 @@ void profile_record(void *block, const struct sample *sample, const void *caller
 bool profile_forget(void *block, size_t size) {
     enter();
     struct live_block known;
-    bool was_known = live_table_take(&profile.blocks, (uintptr_t)block, &known);
-    if (was_known) {
+    bool is_over = !size && live_table_take(&profile.blocks, (uintptr_t)block, &known);
+    if (is_over) {
         heap_profile_end(&profile, &known);
-        if (size) {
-            known.size = size;
-            heap_profile_begin(&profile, &known);
-        }
+    } else if (size) {
+        heap_profile_resize(&profile, (uintptr_t)block, size);
     }
     write_if_due();
     leave();
-    return was_known;
+    return is_over;
 }
 
 void profile_lift(const void *block, struct live_block *known) {

@@ -29,8 +29,7 @@ bool profile_dump(const char *path);
  * before it are the library's. */
 void profile_record(void *block, const struct sample *sample, const void *caller);
 
-/* The block ends, or goes on with another size if that is not 0. False if it is not a recorded one.
- */
+/* The block ends, or goes on with another size if that is not 0. True if a recorded one ended. */
 bool profile_forget(void *block, size_t size);
 
 /* While realloc has a block, its address may become that of another: lifted out of the record, to

@@ -34,9 +34,27 @@ static double sum_of(const struct site_sum *sums) {
     return bytes;
 }
 
+static void note_peak(void) {
+    if (sum_of(live) > sum_of(peak)) {
+        memcpy(peak, live, sizeof peak);
+    }
+}
+
+static void resize(unsigned block, size_t size) {
+    struct model_block *model = &blocks[block];
+    live[model->site].bytes += model->weight * ((double)size - (double)model->size);
+    model->size = size;
+    heap_profile_resize(&profile, address_of(block), size);
+    note_peak();
+}
+
 static void change(struct random *random) {
     unsigned block = (unsigned)random_below(random, BLOCKS);
     struct model_block *model = &blocks[block];
+    if (model->site < SITES && random_below(random, 3) == 0) {
+        resize(block, random_below(random, 9999));
+        return;
+    }
     if (model->site < SITES) {
         struct live_block known;
         live_table_take(&profile.blocks, address_of(block), &known);
@@ -57,9 +75,7 @@ static void change(struct random *random) {
         sums[i]->objects += model->weight;
         sums[i]->bytes += model->weight * (double)model->size;
     }
-    if (sum_of(live) > sum_of(peak)) {
-        memcpy(peak, live, sizeof peak);
-    }
+    note_peak();
 }
 
 static void assert_sum(struct site_sum sum, struct site_sum expected) {
@@ -107,11 +123,11 @@ static void histograms_hold_everything(void **state) {
     for (unsigned i = 0; i < HISTOGRAM_SIZE; i++) {
         sizes.bytes += profile.live_sizes.buckets[i].bytes;
         all.bytes += profile.allocated_sizes.buckets[i].bytes;
-        ages.bytes += profile.lifetimes.buckets[i].bytes;
+        ages.objects += profile.lifetimes.buckets[i].objects;
     }
     assert_true(sizes.bytes == profile.live.bytes);
     assert_true(all.bytes == profile.allocated.bytes);
-    assert_true(ages.bytes == profile.allocated.bytes - profile.live.bytes);
+    assert_true(ages.objects == profile.allocated.objects - profile.live.objects);
     assert_true(profile.live_sizes.buckets[20].objects == 0); /* 9999 is the greatest size */
 }
 
@@ -191,6 +207,27 @@ static void what_takes_its_place_ends_a_block(void **state) {
     assert_int_equal(sites[0]->live_samples, 0);
 }
 
+static void a_block_with_another_size_is_the_same(void **state) {
+    (void)state;
+    begin();
+    struct live_block block = {.address = 48, .site = sites[0], .size = 3000, .weight = 2};
+    heap_profile_begin(&profile, &block);
+    for (unsigned i = 0; i < 100; i++) {
+        heap_profile_resize(&profile, 48, i % 2 ? 1000 : 5000);
+    }
+    assert_sum(sites[0]->allocated, (struct site_sum){2, 6000});
+    assert_sum(profile.allocated, (struct site_sum){2, 6000});
+    assert_sum(sites[0]->live, (struct site_sum){2, 2000});
+    assert_sum(profile.peak, (struct site_sum){2, 10000});
+    assert_sum(profile.live_sizes.buckets[10], (struct site_sum){2, 2000});
+    assert_sum(profile.allocated_sizes.buckets[12], (struct site_sum){2, 6000});
+    assert_int_equal(live_table_find(&profile.blocks, 48)->born, block.born);
+    heap_profile_resize(&profile, 96, 5000); /* of nobody */
+    for (unsigned i = 0; i < HISTOGRAM_SIZE; i++) {
+        assert_sum(profile.lifetimes.buckets[i], (struct site_sum){0, 0});
+    }
+}
+
 static void sites_are_found_again(void **state) {
     (void)state;
     unsigned before = 0, after = 0;
@@ -245,6 +282,7 @@ int main(void) {
         cmocka_unit_test(what_the_heap_never_held_is_no_peak),
         cmocka_unit_test(what_lives_is_no_more_than_the_peak),
         cmocka_unit_test(what_takes_its_place_ends_a_block),
+        cmocka_unit_test(a_block_with_another_size_is_the_same),
         cmocka_unit_test(sites_are_found_again),
         cmocka_unit_test(blocks_are_found_while_others_go),
     };
