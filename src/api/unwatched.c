@@ -84,6 +84,7 @@ static bool take_figures(struct prim_stats *stats) {
     stats->mapped_bytes = load_relaxed(&page_heap.mapped_slices) * SLICE_SIZE;
     stats->dirty_bytes = load_relaxed(&page_heap.dirty.slice_count) * SLICE_SIZE;
     stats->clean_bytes = load_relaxed(&page_heap.clean.slice_count) * SLICE_SIZE;
+    limits_note_resident(page_heap_resident_bytes()); /* structures may have grown since */
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     thread_cache_leave();
     stats->metadata_bytes = metadata_mapped_bytes();

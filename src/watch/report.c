@@ -28,7 +28,7 @@ PRIM_COLD void report_print_line(struct report *report, const char *text) {
 }
 
 PRIM_COLD bool report_is_used(const struct class_snapshot *class) {
-    return class->slabs || class->live_blocks || class->allocations;
+    return (class->slabs_made | class->live_blocks | class->allocations) != 0;
 }
 
 PRIM_COLD const char *report_verdict(uint64_t allocations, uint64_t frees) {

@@ -175,6 +175,7 @@ static void take_extents(struct snapshot *snapshot, struct class_snapshot *class
     snapshot->spans_peak = page_heap.span_peak;
     snapshot->spans_taken = page_heap.span_total;
     snapshot->searches = page_heap.search_count;
+    limits_note_resident(page_heap_resident_bytes()); /* structures may have grown since */
     lock_release(&page_heap.lock, LOCK_PAGE_HEAP);
     uint64_t others = snapshot->live_bytes + snapshot->cached_bytes + snapshot->partial_bytes +
                       snapshot->uncarved_bytes + snapshot->asleep_bytes + snapshot->dirty_bytes +
@@ -206,7 +207,7 @@ PRIM_COLD void snapshot_take(struct snapshot *snapshot, struct class_snapshot *c
     thread_cache_leave();
     snapshot->held_bytes =
         snapshot->mapped_bytes - snapshot->clean_bytes + snapshot->metadata_bytes;
-    snapshot->held_peak_bytes = load_relaxed(&limits.held_peak);
+    snapshot->held_peak_bytes = bits_max(load_relaxed(&limits.held_peak), snapshot->held_bytes);
     snapshot->huge_bytes = load_relaxed(&huge_asked_bytes);
     snapshot->pool_bytes = load_relaxed(&huge_pool_bytes);
     snapshot->foreign_pointers = foreign_count();

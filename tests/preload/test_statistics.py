@@ -180,6 +180,23 @@ def test_openmetrics(write, stats):
     assert not families
 
 
+def test_a_class_that_was_used_stays(harness, fixtures):
+    """Whose blocks are all free, and its slabs gone: else counters would vanish."""
+    program = fixtures("emptied_classes.c")
+    text, document, metrics = (harness.run_preloaded([program, form]).stdout.decode()
+                               for form in (TEXT, XML, OPENMETRICS))
+    made = parse_openmetrics(metrics)["primalloc_class_slabs_made"]["samples"]
+    slabs = parse_openmetrics(metrics)["primalloc_class_slabs"]["samples"]
+    for label in ('class="49152', 'class="large'):
+        assert made[label] > 0 and slabs[label] == 0, label
+    classes = xml.etree.ElementTree.fromstring(document).iter("class")
+    rows = {row.get("block_bytes") for row in classes}
+    assert {"49152", "0"} <= rows, rows
+    classes = text.split("by class:")[1]
+    assert re.search(r"^ +49152 ", classes, re.MULTILINE), classes
+    assert re.search(r"^ +large ", classes, re.MULTILINE), classes
+
+
 def test_text(write):
     text = write(TEXT)
     for name, group, _, sentence in FIGURES:

@@ -7,6 +7,7 @@
 #include "objects/slab.h"
 #include "os/memory.h"
 #include "pages/huge.h"
+#include "pages/limits.h"
 #include "pages/page_heap.h"
 #include "pages/purge.h"
 #include "settings/options.h"
@@ -57,9 +58,18 @@ static struct snapshot take_checked(void) {
                 snapshot.spans_peak <= snapshot.spans_taken);
     assert_true(snapshot.slabs <= snapshot.slabs_peak &&
                 snapshot.slabs_peak <= snapshot.slabs_made);
+    assert_true(snapshot.held_bytes <= snapshot.held_peak_bytes);
     snapshot_take(&again, NULL, NULL); /* in a quiet process two looks see the same */
     assert_memory_equal(&again, &snapshot, offsetof(struct snapshot, elapsed_ms));
     return snapshot;
+}
+
+/* As where the library's own structures have grown since the heap last did. */
+static void test_peak_is_no_less_than_what_is_held(void **state) {
+    (void)state;
+    store_relaxed(&limits.held_peak, SLICE_SIZE);
+    size_t peak = take_checked().held_peak_bytes;
+    assert_int_equal(load_relaxed(&limits.held_peak), peak);
 }
 
 static size_t slab_bytes(const struct snapshot *snapshot) {
@@ -473,6 +483,7 @@ int main(void) {
     options.purge_delay = 3600 * 1000;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_balance_with_heaps), /* before any huge page was asked for */
+        cmocka_unit_test(test_peak_is_no_less_than_what_is_held),
         cmocka_unit_test(test_large_blocks),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_bins_without_capacity),
