@@ -131,10 +131,16 @@ bool process_owns_memory(void) {
 }
 
 /* exit() within exit() goes on behind the handler that called it, with the new status, in glibc;
- * elsewhere it may hang. What is buffered then must be written here. */
+ * elsewhere it may hang. A destructor that called it would take all others' turn: so glibc calls it
+ * when they are through, as it does what is registered meanwhile, and by its own address, as ours
+ * may be unmapped by then. Elsewhere what is buffered must be written here. */
 void process_exit_again(int status) {
 #ifdef __GLIBC__
-    exit(status);
+    extern int __cxa_atexit(void (*)(void *), void *, void *);
+    void (*again)(void) = (void (*)(void))exit; /* an argument of any type is in a register */
+    if (__cxa_atexit((void (*)(void *))again, (void *)(intptr_t)status, NULL) != 0) {
+        exit(status);
+    }
 #else
     fflush(NULL);
     _exit(status);

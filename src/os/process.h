@@ -45,7 +45,8 @@ bool process_is_home(void);
  * vfork's. Who may not ask the kernel is taken for an owner, as that is safe, but home stays where
  * it was: a filter may allow no call by which either could learn its number. May set errno. */
 bool process_owns_memory(void);
-/* In a destructor of the library: the process, which is ending, ends with this status instead. */
+/* In a destructor of the library: the process, which is ending, ends with this status instead.
+ * Returns where the other destructors, ours and others', can still have their turn. */
 void process_exit_again(int status);
 
 /* The program's short name, or "?" where libc does not tell. */
