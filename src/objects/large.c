@@ -49,7 +49,7 @@ static size_t span_slices(size_t size) {
 /* Announces a new block. */
 static void publish(struct span *span, size_t size) {
     threshold_begin(span, size);
-    span->is_sampled = false;
+    span->sampled = SPAN_UNSAMPLED;
     span_publish_large(span, CLASS_LARGE);
 }
 
@@ -297,7 +297,7 @@ PRIM_COLD void *large_move(struct span *span, size_t size) {
     if (moved < kept) {
         memcpy((void *)(target->address + moved), (void *)(span->address + moved), kept - moved);
     }
-    if (PRIM_UNLIKELY(span->is_sampled)) {
+    if (PRIM_UNLIKELY(span->sampled)) {
         sampler_end((void *)span->address, 0);
     }
     end_block(span, moved == span_size(span) ? SPAN_CLEAN : SPAN_DIRTY);

@@ -139,8 +139,8 @@ static void *resize_or_move(struct span *span, size_t size, bool may_move) {
     void *target = (void *)span->address;
     if (!large_resize(span, size)) {
         target = may_move ? large_move(span, size) : NULL;
-    } else if (PRIM_UNLIKELY(span->is_sampled) && span_size(span) != old_size) {
-        span->is_sampled = false;
+    } else if (PRIM_UNLIKELY(span->sampled) && span_size(span) != old_size) {
+        span->sampled = SPAN_UNSAMPLED;
         sampler_end(target, 0);
     }
     if (target && sampler_was_started() && span_size(span_of_block(target)) != old_size) {
@@ -157,18 +157,19 @@ PRIM_INLINE bool keeps_slices(const struct span *span, size_t size) {
 static void *reallocate_large(void *block, size_t size) {
     struct span *span = span_of_block(block);
     size_t old_size = span_size(span);
-    if (keeps_slices(span, size)) {
-        if (PRIM_UNLIKELY(span->is_sampled)) {
+    bool is_of_class = span->sampled == SPAN_SAMPLED_OF_CLASS; /* then see stays_in_class */
+    if (old_size - size < (is_of_class ? old_size / 2 + 1 : SLICE_SIZE)) {
+        if (PRIM_UNLIKELY(span->sampled)) {
             sampler_end(block, size);
         }
         return block;
     }
-    bool stays_large = size > old_size && (threshold_is_large(size) || wants_span(old_size, size));
-    void *target;
+    bool stays_large =
+        !is_of_class && size > old_size && (threshold_is_large(size) || wants_span(old_size, size));
+    void *target = NULL;
     thread_cache_nest();
-    do {
-        target = resize_or_move(span, size, stays_large);
-    } while (PRIM_UNLIKELY(!target) && stays_large && make_room(size));
+    while (!is_of_class && !(target = resize_or_move(span, size, stays_large)) && stays_large &&
+           make_room(size)) {}
     thread_cache_leave();
     if (!target && !stays_large) {
         return move_block(block, old_size, size);
@@ -259,7 +260,7 @@ static void *reallocate_plainly(void *block, size_t size) {
     size_t old_size = class_size(object_class);
     if (object_class == CLASS_LARGE) {
         const struct span *span = span_of_block(block);
-        if (keeps_slices(span, size) && PRIM_LIKELY(!span->is_sampled)) {
+        if (keeps_slices(span, size) && PRIM_LIKELY(!span->sampled)) {
             return block;
         }
     }

@@ -215,7 +215,7 @@ PRIM_COLD void sampler_begin_large(uint64_t *random, void *block, struct sample 
     unsigned chosen = choose_users(random, sample);
     if (chosen & load_relaxed(&told)) {
         if (span_class_of(block) == CLASS_LARGE) {
-            span_of_block(block)->is_sampled = true;
+            span_of_block(block)->sampled = SPAN_SAMPLED;
         }
         begin(chosen, block, sample);
         pay(chosen, sample->counted_size, start);

@@ -33,7 +33,8 @@
  *
  * A block that realloc moves ends, and another one begins; so it does where a large one becomes
  * another number of slices. Others keep their weight, and their size is brought up to date. Which
- * it is must not depend on being sampled: so blocks in the arena are of just their class's size.
+ * it is must not depend on being sampled: so blocks in the arena are of just their class's size,
+ * and so are large ones in the place of those of a class (sparse.h), which realloc keeps as those.
  * Blocks of first-class heaps are not sampled. Those of tags are, where they are: each that ends is
  * announced, sampled or not, so end() must bear blocks that it does not know.
  *

@@ -273,10 +273,12 @@ static void *pop_counted(struct thread_cache *cache, unsigned object_class) {
                                             : pop(cache, object_class, 0, NULL);
 }
 
-static void *allocate_sparse_counted(struct thread_cache *cache, size_t size) {
-    return has_sparse_class(size) && thread_sampler_passes_large(cache, size)
-               ? pop(cache, size_class_sparse(size), 0, NULL)
-               : allocate_large(bits_max(size, 1), 0, NULL);
+static void *allocate_large_counted(struct thread_cache *cache, size_t size) {
+    if (!has_sparse_class(size)) {
+        return allocate_large(bits_max(size, 1), 0, NULL);
+    }
+    void *block = thread_sampler_see_large(NULL, size, 0);
+    return block ? block : pop(cache, size_class_sparse(size), 0, NULL);
 }
 
 /* As allocate_plainly, of a thread that samples. */
@@ -289,7 +291,7 @@ static PRIM_NOINLINE void *allocate_counted(struct thread_cache *cache, size_t s
     }
     deferred_free_beat(false);
     unsigned object_class = plain_class(size);
-    block = object_class == CLASS_LARGE ? allocate_sparse_counted(cache, size)
+    block = object_class == CLASS_LARGE ? allocate_large_counted(cache, size)
                                         : pop_counted(cache, object_class);
     thread_cache_leave_to(cache);
     return PRIM_LIKELY(block != NULL) ? block : allocate_entering(size, 0, NULL);
@@ -355,7 +357,7 @@ void *allocate_zeroed(size_t size, size_t alignment) {
 
 static void release_large(void *block) {
     struct span *span = span_of_heap_slice((uintptr_t)block); /* it begins there */
-    if (PRIM_UNLIKELY(span->is_sampled)) {
+    if (PRIM_UNLIKELY(span->sampled)) {
         sampler_end(block, 0);
     }
     large_release(span);

@@ -7,6 +7,7 @@
 #include "objects/bin.h"
 #include "objects/deferred_free.h"
 #include "objects/hardened.h"
+#include "objects/large.h"
 #include "objects/size_table.h"
 #include "objects/slab.h"
 #include "os/machine.h"
@@ -227,12 +228,6 @@ static bool is_large_left(struct large *large, size_t size) {
     return is_left;
 }
 
-PRIM_COLD bool thread_sampler_passes_large(struct thread_cache *cache, size_t size) {
-    return thread_sampler_is_current(cache) &&
-           (size > load_relaxed(&sampler_size_max) ||
-            is_large_left(large_of(cache->sampler, size), size));
-}
-
 static bool is_large_due(struct thread_sampler *sampler, struct sample *sample) {
     size_t size = sample->size;
     struct large *large = large_of(sampler, size);
@@ -246,17 +241,29 @@ static bool is_large_due(struct thread_sampler *sampler, struct sample *sample) 
     return is_sampled;
 }
 
-PRIM_COLD void thread_sampler_see_large(void *block, size_t size, size_t alignment) {
+/* No arena has room for a block in the place of one of such a class. */
+PRIM_COLD void *thread_sampler_see_large(void *block, size_t size, size_t alignment) {
     struct sample sample = {size, alignment, size, 0, 0};
     uint64_t own;
     if (size > load_relaxed(&sampler_size_max)) {
-        return;
+        return block;
     }
     struct thread_cache *cache = thread_cache_own();
     if (is_counting(cache) ? is_large_due(cache->sampler, &sample)
                            : sampler_chooses(generator(cache, &own), &sample)) {
-        sampler_begin_large(generator(cache, &own), block, &sample);
+        struct span *span = NULL;
+        if (!block) {
+            span = large_allocate(size_classes[size_class_sparse(size)].size, 0, NULL);
+            block = span ? (void *)span->address : NULL;
+        }
+        if (block) {
+            sampler_begin_large(generator(cache, &own), block, &sample);
+        }
+        if (span) {
+            span->sampled = SPAN_SAMPLED_OF_CLASS;
+        }
     }
+    return block;
 }
 
 /* Cuts a list behind its first count blocks; returns the rest. */

@@ -15,7 +15,7 @@
  *
  * Large sizes. The bytes that are left until the next sample are counted down, for each group of
  * sizes by itself (sampling_budget.h); all sizes of a group are wanted by the same users. Those of
- * a class (sparse.h) come from its bin while enough is left, else as a block that may be marked.
+ * a class (sparse.h) come from its bin unless they are sampled.
  *
  * Where a class is stretched, draws reach no farther than some bytes, so that a thread finds out
  * when it no longer is.
@@ -105,10 +105,6 @@ PRIM_INLINE void *thread_sampler_take(struct thread_cache *cache, unsigned objec
     return block ? thread_cache_pop(cache, bin, block) : NULL;
 }
 
-/* Whether what is left tells of a block that counts as a large one that it goes out unsampled;
- * counts it if so. Of a thread that samples. */
-bool thread_sampler_passes_large(struct thread_cache *cache, size_t size);
-
 /* Called for each other allocation behind the slow door once sampling was ever started: a sampled
  * block, or NULL if this one is to be served as always, by thread_sampler_pop if its class is small
  * and the cache is sampling. The cache may be NULL. */
@@ -123,8 +119,9 @@ void *thread_sampler_exchange(struct thread_cache *cache, size_t size);
 void *thread_sampler_pop(struct thread_cache *cache, unsigned object_class);
 
 /* A new large block, one that realloc made greater, one of a tag: counts it, and tells the users if
- * it is sampled. */
-void thread_sampler_see_large(void *block, size_t size, size_t alignment);
+ * it is sampled. NULL: one of a class that counts as large; if it is sampled, a large block in its
+ * place comes back, with a mark by which realloc does with it as with those of the class. */
+void *thread_sampler_see_large(void *block, size_t size, size_t alignment);
 
 /* Gives back what lies in the counted bin of a class. */
 void thread_sampler_flush(struct thread_cache *cache, unsigned object_class);

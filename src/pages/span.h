@@ -30,6 +30,9 @@
 
 enum span_state { SPAN_NONE, SPAN_CLEAN, SPAN_DIRTY, SPAN_BUSY, SPAN_SLAB, SPAN_LARGE };
 
+/* The last: in the place of a block of a class, hence of that one's size (sampler.h). */
+enum span_sampled { SPAN_UNSAMPLED, SPAN_SAMPLED, SPAN_SAMPLED_OF_CLASS };
+
 struct span {
     uintptr_t address; /* (const while in use) of the first byte */
     union {
@@ -71,7 +74,7 @@ struct span {
     union {
         uint8_t bucket;  /* (lock: CLASS) list the slab is in, and marks of the purge; or, const
                             while in use, enum arena_place, HARDENED_BUCKET */
-        bool is_sampled; /* (const while in use) LARGE, outside of arenas: sampler.h */
+        uint8_t sampled; /* (const while in use) LARGE, outside of arenas: enum span_sampled */
     };
     bool is_zero;        /* (const while in use) CLEAN when it was taken */
     bool leaves_at_free; /* (const while in use) LARGE: its pages go back when it is freed */
