@@ -101,6 +101,9 @@ static PRIM_COLD bool write_file(const char *path, enum profile_event event) {
     file_number++;
     if (is_done) {
         heap_profile_mark(&profile);
+        if (strcmp(path, settings.path) == 0) {
+            old_profile = output_file_mark(path); /* by a call; now the name is ours */
+        }
     } else {
         process_complain("cannot write the profile ", path);
     }

@@ -109,3 +109,15 @@ def test_a_block_is_not_in_use_more_often_when_a_file_is_written(harness, fixtur
         assert 4096 not in [size for size, _, _ in profile.triples("live_sizes")]
         assert profile.total("inuse_space") <= profile.total("peak_space") + 100
         assert profile.total("peak_space") <= profile.total("alloc_space") + 100
+
+
+def test_a_file_that_a_call_wrote_is_the_processs_own(harness, fixtures):
+    """And has its name at the end, too: only those of other processes are left alone."""
+    program = fixtures("dumps_own_profile.c")
+    for _ in range(2):  # the second takes the place of the first one's
+        harness.run_preloaded([program, "h.pb.gz"],
+                              changes={"PRIMALLOC_PROFILE": "h.pb.gz,rate=1"})
+        assert [path.name for path in harness.directory.glob("h.*")] == ["h.pb.gz"]
+        profile = pprof.Profile(harness.directory / "h.pb.gz")
+        assert profile.facts["event"].split()[1] == "exit"
+        assert profile.total("inuse_space") >= 4000
