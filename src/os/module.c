@@ -73,6 +73,14 @@ static bool is_alike(unsigned index, const struct module *wanted) {
            module->name_hash == wanted->name_hash;
 }
 
+/* Whether what is in a module's place has its build ID still. Another file may be alike in all
+ * else, as the loader's entry for it may come to lie where that of the first one was. */
+static bool has_build_id(const struct module *module) {
+    size_t offset = module->build_id_offset;
+    return offset == 0 || memcmp((const uint8_t *)module->start + offset, module->build_id,
+                                 module->build_id_length) == 0;
+}
+
 static void read_notes(struct module *module, uintptr_t note, uintptr_t end) {
     while (note + sizeof(ElfW(Nhdr)) < end) {
         const ElfW(Nhdr) *entry = (const ElfW(Nhdr) *)note;
@@ -81,6 +89,8 @@ static void read_notes(struct module *module, uintptr_t note, uintptr_t end) {
             entry->n_descsz <= BUILD_ID_MAX && memcmp(entry + 1, "GNU", 4) == 0) {
             memcpy(module->build_id, text, entry->n_descsz);
             module->build_id_length = (uint8_t)entry->n_descsz;
+            uintptr_t offset = (uintptr_t)text - module->start;
+            module->build_id_offset = offset < PAGE_LEAST - BUILD_ID_MAX ? (uint16_t)offset : 0;
         }
         note = (uintptr_t)text + bits_round_up(entry->n_descsz, 4);
     }
@@ -128,7 +138,8 @@ static unsigned index_of(const struct module *wanted) {
     const void *identity = load_relaxed(&wanted->identity);
     unsigned index = module_count();
     while (index &&
-           !(is_alike(index, wanted) && load_relaxed(&modules[index].identity) == identity)) {
+           !(is_alike(index, wanted) && load_relaxed(&modules[index].identity) == identity &&
+             has_build_id(&modules[index]))) {
         index--;
     }
     return index;
@@ -227,7 +238,7 @@ unsigned module_find_again(uintptr_t address, unsigned index) {
     if (find_object((void *)address, &object) == 0 && (uintptr_t)object.start == module->start &&
         (uintptr_t)object.end == module->end &&
         object.link_map == load_relaxed(&module->identity) && object.table == module->table &&
-        has_name(module, object.link_map->l_name)) {
+        has_name(module, object.link_map->l_name) && has_build_id(module)) {
         return index;
     }
     return module_find(address);

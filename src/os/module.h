@@ -34,6 +34,7 @@ struct module {
     uint8_t build_id[BUILD_ID_MAX];        /* (const) */
     uint8_t build_id_length;               /* (const) 0: none */
     bool is_permanent;                     /* (const) was there at the start: stays to the end */
+    uint16_t build_id_offset;              /* (const) in its first page; 0: not there */
 };
 
 /* Whether this library is a file of its own, so that all of its module is ours: start_main.c says

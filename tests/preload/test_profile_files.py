@@ -121,3 +121,19 @@ def test_a_file_that_a_call_wrote_is_the_processs_own(harness, fixtures):
         profile = pprof.Profile(harness.directory / "h.pb.gz")
         assert profile.facts["event"].split()[1] == "exit"
         assert profile.total("inuse_space") >= 4000
+
+
+def test_a_plugin_that_was_built_anew_is_another(harness, fixtures):
+    """In the same place, of the same name, and with the loader's entry where the first one had it:
+    its build ID tells, by which readers find its symbols."""
+    built = [fixtures("rebuilt_plugin.c", "-shared", f"-DSIZE={size}", "-Wl,--build-id",
+                      output=f"rebuilt_{size}.so") for size in (1000, 2000)]
+    for path in built:
+        shutil.copy(path, harness.directory)
+    command = [fixtures("rebuilt_plugin.c"), *(path.name for path in built), "./plugin.so"]
+    result = harness.run_preloaded(command, changes={"PRIMALLOC_PROFILE": "h.pb.gz,rate=1"})
+    first, second = result.stdout.split()
+    profile = pprof.Profile(harness.directory / "h.pb.gz")
+    plugins = [mapping for mapping in profile.mappings.values()
+               if mapping.path.endswith("plugin.so")]
+    assert first != second or len({mapping.build_id for mapping in plugins}) == 2, plugins
