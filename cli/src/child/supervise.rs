@@ -2,7 +2,9 @@
 //!
 //! Signals sent to the tool go on to the program. Those of the terminal (Ctrl-C, Ctrl-Z, a new
 //! window size) have reached the program already, for the kernel sends them to the whole
-//! process group; sent twice they would, say, end a shell that asks for a second Ctrl-C.
+//! process group; sent twice they would, say, end a shell that asks for a second Ctrl-C. They have
+//! not if the program has made a group of its own, and a terminal that closes tells the leader of
+//! its session alone, which the tool may be.
 //! When the program stops, the tool stops too, so that the shell gets its prompt back. But where no
 //! shell waits and nobody has asked the tool, it would only miss that the program goes on.
 //!
@@ -23,7 +25,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid, tcgetpgrp};
 
 use super::{End, Interrupted, Outcome};
 use crate::handshake::{Handshake, State};
@@ -43,6 +45,9 @@ const FORWARDED: [Signal; 9] = [
 
 /// What ends the watching of somebody else's process, and a measurement.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+
+/// What a session's leader gets when its terminal closes; all others get the signals of a group.
+const OF_LEADER: [Signal; 2] = [Signal::SIGHUP, Signal::SIGCONT];
 
 /// Of a process that is no child, only asking tells whether it has ended.
 const PATIENCE_MILLISECONDS: u16 = 20;
@@ -154,11 +159,10 @@ impl Supervisor {
     fn end_all(&self, pid: Pid, request: &siginfo) -> Result<Interrupted> {
         let signal = Signal::try_from(request.ssi_signo as i32).context("no such signal")?;
         let started = descendants(|parent| parent == pid.as_raw());
-        if !is_from_terminal(request) {
-            // The program first, so that it starts no more. What ends meanwhile can't take it.
-            for pid in [pid].into_iter().chain(started.keys().copied().map(Pid::from_raw)) {
-                let _ = kill(pid, signal);
-            }
+        // The program first, so that it starts no more. What ends meanwhile can't take it.
+        let all = [pid].into_iter().chain(started.keys().copied().map(Pid::from_raw));
+        for pid in all.filter(|pid| !has_reached(*pid, request)) {
+            let _ = kill(pid, signal);
         }
         let deadline = Instant::now() + END_PATIENCE;
         let (mut has_ended, mut is_urgent) = (false, false);
@@ -241,7 +245,7 @@ impl Supervisor {
             Signal::SIGCONT => self.is_to_stop.set(false),
             _ => {}
         }
-        if !is_from_terminal(info) {
+        if !has_reached(pid, info) {
             // A program that has just ended can't take it, and need not.
             let _ = kill(pid, signal);
         }
@@ -282,8 +286,11 @@ fn are_in_foreground(pid: Pid) -> bool {
     foreground.is_some_and(|group| group == getpgrp() || getpgid(Some(pid)) == Ok(group))
 }
 
-fn is_from_terminal(info: &siginfo) -> bool {
-    info.ssi_code == libc::SI_KERNEL
+/// Whether the kernel has sent it to this process as well.
+fn has_reached(pid: Pid, info: &siginfo) -> bool {
+    let is_for_leader = OF_LEADER.iter().any(|signal| *signal as u32 == info.ssi_signo)
+        && getsid(None) == Ok(getpid());
+    info.ssi_code == libc::SI_KERNEL && !is_for_leader && getpgid(Some(pid)) == Ok(getpgrp())
 }
 
 /// Whether it asks the tool to end.
