@@ -4,7 +4,7 @@ mod support;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
@@ -33,6 +33,10 @@ fn start_verb(words: &[&str], shell_script: &str) -> (Child, BufReader<ChildStdo
             Ok(())
         });
     }
+    started(&mut command)
+}
+
+fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>, String) {
     let mut tool = command.spawn().unwrap();
     let mut output = BufReader::new(tool.stdout.take().unwrap());
     let mut line = String::new();
@@ -67,6 +71,32 @@ fn the_tool_dies_of_the_signal_that_the_program_died_of() {
         let status = plain_tool().args(["run", "--", "sh", "-c", &script]).status().unwrap();
         assert_eq!(status.signal(), Some(signal as i32));
     }
+}
+
+/// Those that nix has no names for, and those that mean something to some programs only.
+#[test]
+fn signals_of_all_kinds_are_forwarded() {
+    let real_time = libc::SIGRTMIN() + 3;
+    for signal in [libc::SIGTTIN, libc::SIGTTOU, libc::SIGALRM, libc::SIGIO, real_time] {
+        // Not every shell takes numbers beyond those with names.
+        let wait = format!("trap 'exit 42' {signal}; echo ready; while :; do sleep 0.02; done");
+        let mut command = plain_tool();
+        command.args(["run", "--", "bash", "-c", &wait]).stdout(Stdio::piped());
+        let (mut tool, _output, line) = started(&mut command);
+        assert_eq!(line, "ready");
+        // SAFETY: nothing of this process is touched.
+        assert_eq!(unsafe { libc::kill(tool.id() as i32, signal) }, 0);
+        wait_until("the tool to end", || matches!(state_of(tool.id() as i32), None | Some('Z')));
+        assert_eq!(tool.wait().unwrap().code(), Some(42), "{signal}");
+    }
+}
+
+#[test]
+fn a_real_time_signal_ends_the_tool_as_well() {
+    let number = libc::SIGRTMIN() + 3;
+    let script = format!("kill -{number} $$");
+    let status = plain_tool().args(["run", "--", "bash", "-c", &script]).status().unwrap();
+    assert_eq!(status.signal(), Some(number));
 }
 
 #[test]
@@ -148,7 +178,7 @@ fn what_does_not_end_when_asked_is_killed() {
 #[test]
 fn a_measurement_below_nohup_goes_on() {
     let script = "trap '' HUP; exec \"$@\"";
-    let mut command = std::process::Command::new("sh");
+    let mut command = Command::new("sh");
     command
         .args(["-c", script, "sh"])
         .arg(assert_cmd::cargo::cargo_bin!("primalloc"))
@@ -160,7 +190,7 @@ fn a_measurement_below_nohup_goes_on() {
 #[test]
 fn ignored_signals_stay_ignored_in_the_program() {
     let script = "trap '' HUP; exec \"$@\"";
-    let mut command = std::process::Command::new("sh");
+    let mut command = Command::new("sh");
     command
         .args(["-c", script, "sh"])
         .arg(assert_cmd::cargo::cargo_bin!("primalloc"))

@@ -84,3 +84,13 @@ fn ctrl_c_reaches_a_program_in_a_group_of_its_own() {
     tool.terminal.as_mut().unwrap().write_all(b"\x03").unwrap();
     assert_eq!(tool.status().signal(), Some(libc::SIGINT));
 }
+
+/// So that the shell learns of it.
+#[test]
+fn the_tool_stops_with_a_program_that_reads_the_terminal_from_the_background() {
+    let script = "set -m; \"$0\" run -- sh -c 'read line < /dev/tty' & echo ready; wait; exit 42";
+    let mut shell = Command::new("bash");
+    shell.args(["-c", script]).arg(plain_tool().get_program()).stderr(Stdio::null());
+    shell.env("PRIMALLOC_LIBRARY", &*FAKE_LIBRARY);
+    assert_eq!(OnTerminal::led_by(shell).status().code(), Some(42));
+}

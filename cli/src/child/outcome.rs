@@ -1,12 +1,14 @@
 //! How a program ended, and how to end the same way.
 
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
+use std::ptr;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::{SigHandler, SigSet, Signal, raise, signal};
+use nix::sys::signal::Signal;
 use thiserror::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,16 +75,20 @@ impl Outcome {
 /// What wrappers return for a failure of their own.
 const OWN_FAILURE: u8 = 125;
 
+/// By number: real-time signals have no names.
 fn die_of(number: i32) {
-    let Ok(fatal) = Signal::try_from(number) else {
-        return;
-    };
     // The program has left its core file; one of the tool would only take its place.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
-    // SAFETY: the default disposition runs no handler, so there is none that could misbehave.
-    let _ = unsafe { signal(fatal, SigHandler::SigDfl) };
-    let _ = SigSet::from(fatal).thread_unblock();
-    let _ = raise(fatal);
+    let mut fatal = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset makes it a set before it is used as one, and the default disposition runs
+    // no handler that could misbehave.
+    unsafe {
+        libc::sigemptyset(fatal.as_mut_ptr());
+        libc::sigaddset(fatal.as_mut_ptr(), number);
+        libc::signal(number, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, fatal.as_ptr(), ptr::null_mut());
+        libc::raise(number);
+    }
 }
 
 impl fmt::Display for Outcome {

@@ -29,9 +29,22 @@ use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid, tcgetpgrp};
 
 use super::{End, Interrupted, Outcome};
 use crate::handshake::{Handshake, State};
-use crate::processes::{descendants, is_same_process};
+use crate::processes::{descendants, is_same_process, stat_of};
 
-const FORWARDED: [Signal; 9] = [
+/// What a thread brings on itself, by a fault or by writing: it is for the tool, not the program.
+const OWN: [Signal; 8] = [
+    Signal::SIGSEGV,
+    Signal::SIGBUS,
+    Signal::SIGFPE,
+    Signal::SIGILL,
+    Signal::SIGTRAP,
+    Signal::SIGSYS,
+    Signal::SIGPIPE,
+    Signal::SIGXFSZ,
+];
+
+/// What work of the tool's own is to know of; any other signal does to it what it does to all.
+const HEEDED: [Signal; 10] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -40,6 +53,19 @@ const FORWARDED: [Signal; 9] = [
     Signal::SIGUSR2,
     Signal::SIGTSTP,
     Signal::SIGCONT,
+    Signal::SIGWINCH,
+    Signal::SIGCHLD,
+];
+
+/// What the kernel sends to a whole group for its terminal.
+const OF_TERMINAL: [Signal; 8] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
     Signal::SIGWINCH,
 ];
 
@@ -73,14 +99,24 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Begins to collect signals; from before the program starts, so that none is lost.
-    pub fn new() -> Result<Supervisor> {
-        let mut collected = SigSet::from_iter(FORWARDED);
-        collected.add(Signal::SIGCHLD);
+    /// Begins to collect signals for a program that the tool stands for; from before it starts, so
+    /// that none is lost.
+    pub fn of_program() -> Result<Supervisor> {
+        let mut collected = SigSet::all();
+        OWN.iter().for_each(|signal| collected.remove(*signal));
+        Supervisor::of(&collected)
+    }
+
+    /// The same for a measurement, or for watching somebody else's process.
+    pub fn of_work() -> Result<Supervisor> {
+        Supervisor::of(&SigSet::from_iter(HEEDED))
+    }
+
+    fn of(collected: &SigSet) -> Result<Supervisor> {
         let original_mask = SigSet::thread_get_mask().context("cannot read the signal mask")?;
         collected.thread_block().context("cannot block signals")?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        let signals = SignalFd::with_flags(&collected, flags).context("cannot wait for signals")?;
+        let signals = SignalFd::with_flags(collected, flags).context("cannot wait for signals")?;
         Ok(Supervisor { signals, original_mask, is_to_stop: Cell::new(false) })
     }
 
@@ -236,18 +272,26 @@ impl Supervisor {
     }
 
     fn take_signal(&self, pid: Pid, info: &siginfo) -> Result<Option<End>> {
-        let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else {
-            return Ok(None);
-        };
-        match signal {
-            Signal::SIGCHLD => return self.take_state(pid),
-            Signal::SIGTSTP => self.is_to_stop.set(true),
-            Signal::SIGCONT => self.is_to_stop.set(false),
+        let number = info.ssi_signo as i32;
+        let is_kernels = info.ssi_code == libc::SI_KERNEL;
+        match number {
+            libc::SIGCHLD => return self.take_state(pid),
+            libc::SIGTSTP => self.is_to_stop.set(true),
+            libc::SIGCONT => self.is_to_stop.set(false),
+            // From anybody else they mean what the program takes them for.
+            libc::SIGTTIN | libc::SIGTTOU if is_kernels => {
+                self.is_to_stop.set(true);
+                // The program's own signal may have stopped it, and told so, before.
+                if is_stopped(pid) {
+                    raise(Signal::SIGSTOP).context("cannot stop with the program")?;
+                }
+            }
             _ => {}
         }
         if !has_reached(pid, info) {
-            // A program that has just ended can't take it, and need not.
-            let _ = kill(pid, signal);
+            // SAFETY: nothing of this process is touched. A program that has just ended can't take
+            // it, and need not.
+            let _ = unsafe { libc::kill(pid.as_raw(), number) };
         }
         Ok(None)
     }
@@ -286,11 +330,16 @@ fn are_in_foreground(pid: Pid) -> bool {
     foreground.is_some_and(|group| group == getpgrp() || getpgid(Some(pid)) == Ok(group))
 }
 
+fn is_stopped(pid: Pid) -> bool {
+    stat_of(pid.as_raw()).is_some_and(|stat| stat.state == 'T')
+}
+
 /// Whether the kernel has sent it to this process as well.
 fn has_reached(pid: Pid, info: &siginfo) -> bool {
-    let is_for_leader = OF_LEADER.iter().any(|signal| *signal as u32 == info.ssi_signo)
-        && getsid(None) == Ok(getpid());
-    info.ssi_code == libc::SI_KERNEL && !is_for_leader && getpgid(Some(pid)) == Ok(getpgrp())
+    let is_one_of = |signals: &[Signal]| signals.iter().any(|one| *one as u32 == info.ssi_signo);
+    let is_for_group = info.ssi_code == libc::SI_KERNEL && is_one_of(&OF_TERMINAL);
+    let is_for_leader = is_one_of(&OF_LEADER) && getsid(None) == Ok(getpid());
+    is_for_group && !is_for_leader && getpgid(Some(pid)) == Ok(getpgrp())
 }
 
 /// Whether it asks the tool to end.

@@ -76,7 +76,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
     measured.check(&plan)?;
 
     let bar = progress_bar(&plan)?;
-    let mut supervisor = Supervisor::new()?;
+    let mut supervisor = Supervisor::of_work()?;
     let reports = measure(&plan, &mut supervisor, &bar).and_then(|runs| {
         let report = measured.report(&plan, &runs);
         let finals = run_finals(measured, &plan, &report, &mut supervisor, &bar)?;

@@ -61,7 +61,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     measured.check(&plan)?;
 
     let bar = progress_bar(&plan)?;
-    let runs = carry_out(&plan, &mut Supervisor::new()?, &bar);
+    let runs = carry_out(&plan, &mut Supervisor::of_work()?, &bar);
     bar.finish_and_clear();
     let report = measured.report(&plan, &runs?);
     measured.write(&report)?;

@@ -152,7 +152,7 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
         keep_output_free(&mut command)?;
     }
 
-    let mut supervisor = Supervisor::new()?;
+    let mut supervisor = Supervisor::of_program()?;
     let stamp = LaunchStamp::new().context("cannot share a page with the program")?;
     let recorder = Recorder::new(plan(arguments, Target::NextChild));
     warn_if_refused(arguments, &recorder);
@@ -232,7 +232,7 @@ fn watch_process(arguments: &FaultsArguments, pid: Pid) -> Result<ExitCode> {
     }
     let command = check_process(pid)?;
     raise_limit_of_files();
-    let mut supervisor = Supervisor::new()?;
+    let mut supervisor = Supervisor::of_work()?;
     let recorder = Recorder::new(plan(arguments, Target::Process(pid)));
     warn_if_refused(arguments, &recorder);
     let deadline = arguments.duration.map(|duration| Instant::now() + duration);

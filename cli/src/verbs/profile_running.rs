@@ -26,7 +26,7 @@ const REMARK: &str = "It began in a process that was running: what was allocated
                       it, nor what was freed of that.";
 
 pub fn run(arguments: &ProfileArguments, pid: i32) -> Result<ExitCode> {
-    let mut supervisor = Supervisor::new()?;
+    let mut supervisor = Supervisor::of_work()?;
     let pid = meant(pid);
     let inside = Inside::open(pid)?;
     check_unwatched(pid)?;

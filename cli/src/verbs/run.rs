@@ -170,7 +170,7 @@ fn start(
     set_more(&mut command)?;
 
     let mut handshake = Handshake::offer(&mut command)?;
-    let supervisor = Supervisor::new()?;
+    let supervisor = Supervisor::of_program()?;
     let child = child::start(&program, &mut command, supervisor.original_mask)?;
     handshake.program_started();
     let has_other_malloc = own_malloc == Some(LinkedMalloc::Other);

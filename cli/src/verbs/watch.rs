@@ -116,7 +116,7 @@ pub fn run(arguments: &WatchArguments) -> Result<ExitCode> {
 }
 
 fn watch_process(arguments: &WatchArguments, pid: i32) -> Result<ExitCode> {
-    let mut supervisor = Supervisor::new()?;
+    let mut supervisor = Supervisor::of_work()?;
     // Shown on a terminal only.
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{wide_msg}")?);
     let show = |found: &_| {
