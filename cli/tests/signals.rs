@@ -8,7 +8,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use procfs::process::Process;
 use support::*;
 
@@ -197,4 +198,28 @@ fn ignored_signals_stay_ignored_in_the_program() {
         .args(["run", "--", "sh", "-c", "kill -HUP $$; exit 5"])
         .env("PRIMALLOC_LIBRARY", &*FAKE_LIBRARY);
     assert_eq!(command.status().unwrap().code(), Some(5));
+}
+
+/// While it waits for who is to read the report, say.
+#[test]
+fn after_the_programs_end_signals_are_the_tools_own() {
+    let unread = FILES.join("unread");
+    let _ = std::fs::remove_file(&unread); // an earlier run's
+    mkfifo(&unread, Mode::S_IRWXU).unwrap();
+    for verb in [&["watch"][..], &["faults", "--no-perf"]] {
+        let mut command = plain_tool();
+        command.args(verb).arg(format!("--json={}", unread.display())).args([
+            "--",
+            "sh",
+            "-c",
+            "echo $$; sleep 0.2",
+        ]);
+        let (mut tool, _output, line) = started(command.stdout(Stdio::piped()));
+        wait_until("the program to end", || state_of(line.parse().unwrap()).is_none());
+        wait_until("the tool to end", || {
+            kill(pid_of(&tool), Signal::SIGTERM).unwrap();
+            matches!(state_of(tool.id() as i32), None | Some('Z'))
+        });
+        assert_eq!(tool.wait().unwrap().signal(), Some(Signal::SIGTERM as i32), "{verb:?}");
+    }
 }

@@ -98,6 +98,12 @@ pub struct Supervisor {
     is_to_stop: Cell<bool>,
 }
 
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.leave_signals();
+    }
+}
+
 impl Supervisor {
     /// Begins to collect signals for a program that the tool stands for; from before it starts, so
     /// that none is lost.
@@ -118,6 +124,12 @@ impl Supervisor {
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signals = SignalFd::with_flags(collected, flags).context("cannot wait for signals")?;
         Ok(Supervisor { signals, original_mask, is_to_stop: Cell::new(false) })
+    }
+
+    /// From here on signals do what they did before, those that have come meanwhile as well: what
+    /// must not be left behind when one ends the tool is gone by now.
+    pub fn leave_signals(&self) {
+        let _ = self.original_mask.thread_set_mask();
     }
 
     /// What became of the handshake, and how the program ended if it did before. `is_in_vain` is
@@ -229,6 +241,9 @@ impl Supervisor {
             self.wait_for_signal(PollTimeout::from(PATIENCE_MILLISECONDS))?;
             while let Some(info) = self.read_signal()? {
                 if is_request(&info) {
+                    // timeout, for one, sends it to the process and then to its group.
+                    self.wait_for_signal(PollTimeout::from(PATIENCE_MILLISECONDS))?;
+                    while self.read_signal()?.is_some() {}
                     return Ok(true);
                 }
                 if is_unignored(&info, &[Signal::SIGTSTP]) {

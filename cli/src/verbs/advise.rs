@@ -82,6 +82,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
         let finals = run_finals(measured, &plan, &report, &mut supervisor, &bar)?;
         Ok((report, finals))
     });
+    drop(supervisor);
     bar.finish_and_clear();
     let (mut report, finals) = reports?;
     finals.iter().for_each(|more| report.add_outcomes(more));

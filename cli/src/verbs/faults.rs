@@ -161,6 +161,7 @@ fn watch_program(arguments: &FaultsArguments) -> Result<ExitCode> {
     let pid = Pid::from_raw(child.id() as i32);
     let running = recorder.begin(pid, shell_text(&arguments.command), minor_of(&stamp.usage()))?;
     let ended = supervisor.wait_for_end(&child)?;
+    drop(supervisor);
     let findings = running.finish(end_of(&ended.usage, &stamp.usage()))?;
     if !is_primalloc {
         tell_of_options(&arguments.preload);
@@ -239,6 +240,7 @@ fn watch_process(arguments: &FaultsArguments, pid: Pid) -> Result<ExitCode> {
     let running = recorder.begin(pid, command, 0)?;
     let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
     supervisor.wait_for_request(|| is_late() || !is_running(pid))?;
+    drop(supervisor);
     let findings = running.finish(End::default())?;
     report(arguments, &findings, true)?;
     Ok(ExitCode::SUCCESS)

@@ -99,16 +99,17 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let level = arguments.level.to_possible_value().context("every level has a name")?;
     let is_quiet = take_output(written);
     let ProgramArguments { preload, command } = &arguments.program;
-    let Ended { pid, outcome, has_other_malloc } = run_with(preload, command, |command| {
-        command.env("PRIMALLOC_LEAK_CHECK", level.get_name());
-        command.env("PRIMALLOC_LEAK_REPORT", &files);
-        // The status is ours to choose, once the report is read.
-        command.env("PRIMALLOC_LEAK_EXIT", "0");
-        if let Some(path) = &suppressions {
-            command.env("PRIMALLOC_LEAK_SUPPRESS", path);
-        }
-        if is_quiet { keep_output_free(command) } else { Ok(()) }
-    })?;
+    let Ended { pid, outcome, has_other_malloc, supervisor } =
+        run_with(preload, command, |command| {
+            command.env("PRIMALLOC_LEAK_CHECK", level.get_name());
+            command.env("PRIMALLOC_LEAK_REPORT", &files);
+            // The status is ours to choose, once the report is read.
+            command.env("PRIMALLOC_LEAK_EXIT", "0");
+            if let Some(path) = &suppressions {
+                command.env("PRIMALLOC_LEAK_SUPPRESS", path);
+            }
+            if is_quiet { keep_output_free(command) } else { Ok(()) }
+        })?;
     let mut others = reports_in(directory.path())?;
     let own = others.iter().position(|file| file.pid == pid);
     let Some(file) = own.or_else(|| who_lost_most(&others)).map(|at| others.remove(at)) else {
@@ -122,6 +123,7 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let profile = profile::read(&file.path);
     // From here on a signal may end us: a reader that has seen enough, or the program's own.
     drop(directory);
+    drop(supervisor);
     if has_other_malloc && file.pid == pid && profile.as_ref().is_ok_and(knows_nothing) {
         all_of([kept])?;
         tell("no blocks: the program's own malloc has served it");

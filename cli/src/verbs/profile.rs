@@ -137,7 +137,7 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     arguments.preload.refuse_or_tell(&OWN_OPTIONS)?;
     let is_quiet = take_output(files());
     let directory = TemporaryDirectory::new()?;
-    let Ended { pid, outcome, has_other_malloc } =
+    let Ended { pid, outcome, has_other_malloc, supervisor } =
         run_with(&arguments.preload, &arguments.command, |command| {
             command.env(VARIABLE, arguments.setting(&directory));
             if is_quiet { keep_output_free(command) } else { Ok(()) }
@@ -151,6 +151,7 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     let kept = kept.map_or(Ok(()), |target| keep(target, &found.file, &found.others));
     // From here on a signal may end us: a reader that has seen enough, or the program's own.
     drop(directory);
+    drop(supervisor);
     if has_other_malloc && found.file.pid == pid && found.profile.sample_count() == 0 {
         all_of([kept])?;
         tell("no samples: the program's own malloc has served it, or too little was allocated");

@@ -26,12 +26,12 @@ const REMARK: &str = "It began in a process that was running: what was allocated
                       it, nor what was freed of that.";
 
 pub fn run(arguments: &ProfileArguments, pid: i32) -> Result<ExitCode> {
-    let mut supervisor = Supervisor::of_work()?;
     let pid = meant(pid);
     let inside = Inside::open(pid)?;
     check_unwatched(pid)?;
     let title = command_of(pid)?;
     let running = inside.start_profile(&arguments.settings())?;
+    let mut supervisor = Supervisor::of_work()?;
     let duration = arguments.duration.unwrap_or(DURATION);
     tell(format!(
         "{} ({pid}) is profiled for {}; Ctrl-C ends it earlier",
@@ -40,6 +40,8 @@ pub fn run(arguments: &ProfileArguments, pid: i32) -> Result<ExitCode> {
     ));
     let end = Instant::now() + duration;
     supervisor.wait_for_request(|| Instant::now() >= end || !inside.is_running())?;
+    // Who ends us now leaves nothing: the keeper ends the profile all the same.
+    drop(supervisor);
     if !inside.is_running() {
         bail!("{pid}: the process has ended, and its profile with it");
     }

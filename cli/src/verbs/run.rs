@@ -69,7 +69,8 @@ pub fn run_with(
 ) -> Result<Ended> {
     let mut started = start_with(preload, command, set_more)?;
     let outcome = started.wait()?;
-    Ok(Ended { pid: started.pid() as u64, outcome, has_other_malloc: started.has_other_malloc })
+    let (pid, has_other_malloc) = (started.pid() as u64, started.has_other_malloc);
+    Ok(Ended { pid, outcome, has_other_malloc, supervisor: started.supervisor })
 }
 
 /// The same, and whoever calls waits for the end.
@@ -95,6 +96,8 @@ pub struct Ended {
     pub outcome: Outcome,
     /// Whether a malloc of its own may have served it, which is not ours.
     pub has_other_malloc: bool,
+    /// Goes once nothing is left that a signal would leave behind.
+    pub supervisor: Supervisor,
 }
 
 /// A program that has been started, and is to be waited for.
@@ -139,6 +142,11 @@ impl Started {
 
     pub fn wait_for_end_unless(&mut self, is_over: impl Fn() -> bool) -> Result<Option<Outcome>> {
         self.supervisor.wait_for_end_unless(&self.child, is_over)
+    }
+
+    /// Once it has ended: signals are the tool's own now.
+    pub fn leave_signals(&self) {
+        self.supervisor.leave_signals();
     }
 }
 

@@ -125,6 +125,7 @@ fn watch_process(arguments: &WatchArguments, pid: i32) -> Result<ExitCode> {
     };
     let wait = |is_over: &dyn Fn() -> bool| supervisor.wait_for_request(is_over);
     let found = watch(&arguments.plan(pid, EVERY), wait, show)?;
+    drop(supervisor);
     bar.finish_and_clear();
     report(arguments, &found, true)?;
     Ok(ExitCode::SUCCESS)
@@ -147,6 +148,7 @@ fn watch_program(arguments: &WatchArguments) -> Result<ExitCode> {
             if found.end == End::ProcessEnded {
                 // Looks end before the program is waited for.
                 outcome = Some(outcome.map_or_else(|| program.wait_for_end(), Ok)?);
+                program.leave_signals();
                 if let Some(bytes) = peak_of_program() {
                     found.set_peak(bytes);
                 }
