@@ -5,9 +5,12 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use support::explained::Running;
 use support::*;
 
 static HOLDER: LazyLock<PathBuf> = LazyLock::new(|| compile("holder.c", "holder", &["-O1", "-g"]));
@@ -239,4 +242,18 @@ fn a_standard_error_that_takes_nothing_is_no_panic() {
     }
     let status = plain_tool().args(["report", "/no/such"]).stderr(full()).status().unwrap();
     assert_eq!(status.code(), Some(125));
+}
+
+#[test]
+fn a_pipe_with_a_name_has_one_writer_and_no_early_end() {
+    let pipe = directory("pipe").join("report");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let reader = Command::new("cat").arg(&pipe).stdout(Stdio::piped()).spawn().unwrap();
+    let mut tool = plain_tool();
+    tool.args(["faults", "--no-perf"]).arg(format!("--json={}", pipe.display()));
+    tool.args(["--", "sleep", "0.2"]);
+    let mut tool = Running(tool.spawn().unwrap());
+    let output = reader.wait_with_output().unwrap();
+    assert!(output.stdout.starts_with(b"{"), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(tool.0.wait().unwrap().success());
 }

@@ -3,9 +3,11 @@
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, bail};
+use nix::unistd::{AccessFlags, access};
 
 use crate::closed_output;
 pub use crate::output::shell_text;
@@ -143,9 +145,14 @@ fn are_one_file(one: &Path, other: &Path) -> bool {
 
 /// Leaves no file behind, for there may be nothing to write in the end.
 fn check_writable(path: &Path) -> Result<()> {
+    let cannot = || format!("{}: cannot be written", path.display());
+    if fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
+        // Whoever reads it would take a writer that comes and goes for the end.
+        return access(path, AccessFlags::W_OK).with_context(cannot);
+    }
     let is_new = !path.exists();
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.with_context(|| format!("{}: cannot be written", path.display()))?;
+    opened.with_context(cannot)?;
     if is_new {
         remove_new(path);
     }
