@@ -145,7 +145,11 @@ pub fn has_ended(stat: &Stat) -> bool {
 
 /// What the process has started, if it is the tool itself, and that is one program.
 pub fn program_of_tool(pid: i32) -> Option<i32> {
-    let name = |process: Process| Some(process.exe().ok()?.file_name()?.to_owned());
+    let name = |process: Process| {
+        let name = process.exe().ok()?.file_name()?.to_string_lossy().into_owned();
+        // After an upgrade one of the two runs from a file that has lost its name.
+        Some(name.strip_suffix(DELETED).map_or(name.clone(), str::to_owned))
+    };
     if name(Process::new(pid).ok()?)? != name(Process::myself().ok()?)? {
         return None;
     }

@@ -225,6 +225,19 @@ fn the_number_of_the_tool_stands_for_its_program() {
     about(&faults).stderr(told).stdout(contains("/behind"));
 }
 
+/// Its file has lost its name then.
+#[test]
+fn it_does_so_after_an_upgrade_of_the_tool_as_well() {
+    let old = FILES.join("primalloc");
+    copy_program(plain_tool().get_program(), &old);
+    let program = program("upgraded", &["-ldl"]);
+    let mut tool = Command::new(&old);
+    tool.env("PRIMALLOC_LIBRARY", &*FAKE_LIBRARY).args(["run", "--"]).arg(&program);
+    let running = Running::started(&mut tool);
+    std::fs::remove_file(&old).unwrap();
+    running.explain(&[]).stdout(contains("upgraded ("));
+}
+
 #[test]
 fn what_cannot_be_explained_is_named() {
     let explain = |word: &str| tool().args(["explain", word]).assert().code(125);
