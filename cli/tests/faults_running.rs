@@ -10,6 +10,7 @@ use nix::unistd::gettid;
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
+use support::explained::Running;
 use support::*;
 
 #[test]
@@ -89,5 +90,49 @@ fn what_it_had_started_before_is_watched_as_well() {
             let heap = kinds.iter().find(|row| row["kind"] == "allocator").unwrap();
             assert!(heap["share"].as_f64().unwrap() > 0.9, "{found}");
         }
+    }
+}
+
+const NAMED: &str = "
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noinline)) void NAME(volatile char *memory) {
+    for (long i = 0; i < 4 << 20; i += 4096) memory[i] = 1;
+}
+int main(void) {
+    for (puts(\"ready\"), fflush(stdout);; usleep(1000)) {
+        char *memory = mmap(0, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        NAME(memory);
+        munmap(memory, 4 << 20);
+    }
+}
+";
+
+/// As in a container: another file has its name here.
+#[test]
+fn functions_are_named_by_the_files_that_the_process_sees() {
+    let source = script("named.c", NAMED);
+    let built = |name: &str| {
+        compile(source.to_str().unwrap(), name, &["-O1", &format!("-DNAME={name}_function")])
+    };
+    let (inside, outside) = (built("inside"), built("outside"));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount --bind \"$0\" \"$1\" && exec \"$1\""]);
+    command.args([&inside, &outside]).stdout(Stdio::piped());
+    let mut process = Running(command.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if line != "ready\n" {
+        eprintln!("skipped: only root may mount");
+        return;
+    }
+    let id = process.0.id().to_string();
+    let assert = tool().args(["faults", "--json", "--duration", "300ms", "--pid", &id]).assert();
+    let found: Value = serde_json::from_slice(&assert.success().get_output().stdout).unwrap();
+    if found["attributed"] == true {
+        let site = &found["call_sites"][0];
+        assert_eq!(site["function"], "inside_function", "{found}");
+        assert_eq!(site["object"], outside.to_str().unwrap());
     }
 }

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
 use super::Kind;
+use super::process_tree::{maps_of, root_of};
 use super::records::{Fault, Mapped};
 use crate::allocators;
 
@@ -90,6 +91,8 @@ pub struct AddressSpace {
     has_glibc: bool,
     /// Whose they are may be known later.
     pub faults: u64,
+    /// Below this lies what the process knows by its names: nothing, or a directory of /proc.
+    root: Rc<str>,
     /// Where the file mapping ended that was reported last: .bss begins there.
     file_end: Option<u64>,
 }
@@ -110,8 +113,18 @@ impl AddressSpace {
         copy
     }
 
+    /// Of a process that has just begun.
+    pub fn of_new(pid: u32) -> AddressSpace {
+        AddressSpace { root: root_of(pid as i32), ..AddressSpace::default() }
+    }
+
+    /// Of one that runs already.
+    pub fn of_running(pid: i32) -> AddressSpace {
+        AddressSpace { root: root_of(pid), ..AddressSpace::of_maps(&maps_of(pid)) }
+    }
+
     /// What is mapped in a process that runs already.
-    pub fn of_maps(maps: &[MemoryMap]) -> AddressSpace {
+    fn of_maps(maps: &[MemoryMap]) -> AddressSpace {
         let mut space = AddressSpace::default();
         for map in maps {
             let (ground, name) = ground_of_path(map);
@@ -213,6 +226,14 @@ impl AddressSpace {
 
     pub fn executables(&self) -> impl Iterator<Item = &Mapping> {
         self.mappings.values().filter(|m| m.is_executable && m.ground == Ground::File)
+    }
+
+    /// Where its file lies for us: another may have its name here if the process is in a container.
+    pub fn place_of_file(&self, mapping: &Mapping) -> Rc<str> {
+        match &*self.root {
+            "" => mapping.name.clone(),
+            root => format!("{root}{}", mapping.name).into(),
+        }
     }
 
     pub fn at(&self, address: u64) -> Option<&Mapping> {

@@ -1,13 +1,16 @@
 //! A process and what it has started, as /proc shows them: faults so far, and sizes now.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 use procfs::process::{MemoryMap, Process, Stat};
 
 use crate::proc_texts;
-use crate::processes::{self, descendants, has_ended, stat_of};
+use crate::processes::{self, descendants, has_ended, shown_as, stat_of};
 
 /// Looking for new processes takes at most this part of the time.
 const SEARCH_PART: u32 = 20;
@@ -127,6 +130,27 @@ fn may_be_watched(pid: i32) -> bool {
 pub fn maps_of(pid: i32) -> Vec<MemoryMap> {
     let maps = processes::open(pid).and_then(|process| proc_texts::maps(&process));
     maps.map_or_else(|_| Vec::new(), |maps| maps.0)
+}
+
+/// Nothing if the process sees the same files as we, else the directory where they lie for us.
+pub fn root_of(pid: i32) -> Rc<str> {
+    let pid = shown_as(pid).to_string();
+    let mounts_of = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    match mounts_of(&pid) {
+        Some(theirs) if mounts_of("self").is_some_and(|own| own != theirs) => {
+            format!("/proc/{pid}/root").into()
+        }
+        _ => "".into(),
+    }
+}
+
+/// The name that a file below such a directory has for the process.
+pub fn name_in_root(place: &Path) -> PathBuf {
+    let below = || {
+        let mut parts = place.strip_prefix("/proc").ok()?.components();
+        (parts.nth(1)?.as_os_str() == "root").then(|| Path::new("/").join(parts.as_path()))
+    };
+    below().unwrap_or_else(|| place.to_owned())
 }
 
 pub fn is_running(pid: Pid) -> bool {

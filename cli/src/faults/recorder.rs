@@ -162,7 +162,7 @@ struct Watch {
 impl Watch {
     fn new(mut recorder: Recorder, pid: Pid, command: String, minor_before: u64) -> Watch {
         let running = recorder.tree.take();
-        let space = |pid: i32| (pid as u32, AddressSpace::of_maps(&maps_of(pid)));
+        let space = |pid: i32| (pid as u32, AddressSpace::of_running(pid));
         let spaces = running.iter().flat_map(ProcessTree::pids).map(space).collect();
         let tree = running.unwrap_or_else(|| ProcessTree::new(pid));
         let mut first_sample = recorder.first_sample;
@@ -313,7 +313,8 @@ impl Watch {
     }
 
     fn map(&mut self, mapped: &Mapped) {
-        let space = self.spaces.entry(mapped.pid).or_default();
+        let space =
+            self.spaces.entry(mapped.pid).or_insert_with(|| AddressSpace::of_new(mapped.pid));
         if mapped.is_executable {
             space.allocator = space.allocator.or_else(|| allocators::name_of_library(&mapped.name));
         }
@@ -338,7 +339,7 @@ impl Watch {
     }
 
     fn count(&mut self, fault: &Fault) {
-        let space = self.spaces.entry(fault.pid).or_default();
+        let space = self.spaces.entry(fault.pid).or_insert_with(|| AddressSpace::of_new(fault.pid));
         let page = fault.address >> PAGE_BYTES_MIN_LOG;
         let mut tally = Tally::default();
         if let Some(noted) = self.pages.note(fault.pid, page) {
@@ -370,7 +371,7 @@ impl Watch {
         if fault.is_major {
             self.count(fault);
         }
-        let space = self.spaces.entry(fault.pid).or_default();
+        let space = self.spaces.entry(fault.pid).or_insert_with(|| AddressSpace::of_new(fault.pid));
         let frames = self.unwinding.frames(space, &mut self.objects, stack);
         let trace = Trace::new(&frames, fault.in_kernel, space, &mut self.objects);
         let place = space.place(fault);

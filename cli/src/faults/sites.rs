@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::Kind;
 use super::address_space::AddressSpace;
+use super::process_tree::name_in_root;
 use crate::symbols::{Object, Objects, Role, readable};
 
 /// One line of the report.
@@ -119,7 +120,7 @@ impl Trace {
 
 fn frame_of(address: u64, space: &AddressSpace, objects: &mut Objects) -> Frame {
     let located = space.at(address).and_then(|mapping| {
-        let object = objects.get(&mapping.name)?;
+        let object = objects.get(&space.place_of_file(mapping))?;
         let address = object.address_of_offset(address - mapping.start + mapping.offset)?;
         Some((object, address))
     });
@@ -177,7 +178,7 @@ impl Sites {
                 kind: key.kind,
                 line: object.zip(heaviest).and_then(|(object, at)| object.line(at)),
                 function: key.function.as_deref().map(readable),
-                object: key.object,
+                object: key.object.as_deref().map(name_in_root),
                 via: heaviest_name(&entry.vias),
                 minor_faults,
                 major_faults,

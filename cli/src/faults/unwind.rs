@@ -75,7 +75,8 @@ fn registers_of(stack: &Stack) -> UnwindRegsNative {
 fn unwinder_of(space: &AddressSpace, objects: &mut Objects) -> Native {
     let mut unwinder = Native::new();
     for mapping in space.executables() {
-        if let Some(module) = objects.get(&mapping.name).and_then(|o| module_of(mapping, &o)) {
+        let object = objects.get(&space.place_of_file(mapping));
+        if let Some(module) = object.and_then(|object| module_of(mapping, &object)) {
             unwinder.add_module(module);
         }
     }
