@@ -7,6 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use nix::sys::prctl;
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
@@ -174,6 +175,21 @@ fn what_does_not_end_when_asked_is_killed() {
     assert_eq!(tool.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
     let started = line.parse().unwrap();
     wait_until("the last to end", || matches!(state_of(started), None | Some('Z')));
+}
+
+/// As the first process of a container has.
+#[test]
+fn a_tool_that_has_orphans_to_wait_for_ends_by_the_signal_that_asks() {
+    let last = "trap 'sleep 0.2; exit' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut command = plain_tool();
+    command.args(["compare", "--with", "glibc", "--output", "inherit", "--", "sh", "-c"]);
+    command.args(["sh -c \"$0\" & wait", last]).stdout(Stdio::piped());
+    // SAFETY: one system call is made between fork and exec.
+    unsafe { command.pre_exec(|| Ok(prctl::set_child_subreaper(true)?)) };
+    let (mut tool, _output, line) = started(&mut command);
+    assert_eq!(line, "ready");
+    kill(pid_of(&tool), Signal::SIGTERM).unwrap();
+    assert_eq!(tool.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
 }
 
 #[test]

@@ -219,7 +219,8 @@ impl Supervisor {
             while let Some(info) = self.read_signal()? {
                 match is_request(&info) {
                     true => is_urgent = true,
-                    false => has_ended |= self.take_signal(pid, &info)?.is_some(),
+                    // It is waited for once. Others may be the tool's to wait for then.
+                    false => has_ended = has_ended || self.take_signal(pid, &info)?.is_some(),
                 }
             }
             if has_ended && !started.iter().any(|one| is_left(&one)) {
