@@ -177,6 +177,21 @@ fn what_does_not_end_when_asked_is_killed() {
     wait_until("the last to end", || matches!(state_of(started), None | Some('Z')));
 }
 
+#[test]
+fn what_a_program_starts_when_it_is_asked_to_end_is_killed_as_well() {
+    let script = "trap 'sh -c \"echo \\$\\$; exec sleep 60\"' TERM; echo ready; \
+                  while :; do sleep 0.02; done";
+    let words = ["compare", "--with", "glibc", "--output", "inherit"];
+    let (mut tool, mut output, line) = start_verb(&words, script);
+    assert_eq!(line, "ready");
+    kill(pid_of(&tool), Signal::SIGTERM).unwrap();
+    let mut started = String::new();
+    output.read_line(&mut started).unwrap();
+    assert_eq!(tool.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
+    let started = started.trim().parse().unwrap();
+    wait_until("the last to end", || matches!(state_of(started), None | Some('Z')));
+}
+
 /// As the first process of a container has.
 #[test]
 fn a_tool_that_has_orphans_to_wait_for_ends_by_the_signal_that_asks() {

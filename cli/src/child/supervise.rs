@@ -206,7 +206,7 @@ impl Supervisor {
     /// Passes the request on, and waits until all have ended. A second one is for a quick end.
     fn end_all(&self, pid: Pid, request: &siginfo) -> Result<Interrupted> {
         let signal = Signal::try_from(request.ssi_signo as i32).context("no such signal")?;
-        let started = descendants(|parent| parent == pid.as_raw());
+        let mut started = descendants(|parent| parent == pid.as_raw());
         // The program first, so that it starts no more. What ends meanwhile can't take it.
         let all = [pid].into_iter().chain(started.keys().copied().map(Pid::from_raw));
         for pid in all.filter(|pid| !has_reached(*pid, request)) {
@@ -223,6 +223,12 @@ impl Supervisor {
                     false => has_ended = has_ended || self.take_signal(pid, &info)?.is_some(),
                 }
             }
+            // Who has been asked to end may start others for that.
+            let more = descendants(|parent| {
+                (parent == pid.as_raw() && !has_ended)
+                    || started.get(&parent).is_some_and(|&start| is_same_process(parent, start))
+            });
+            started.extend(more);
             if has_ended && !started.iter().any(|one| is_left(&one)) {
                 break;
             }
