@@ -248,7 +248,8 @@ pub fn explain(asked: &Asked, sysroot: Option<&Path>) -> Result<Explanation> {
 pub fn other_allocator(maps: &[MemoryMap]) -> Option<Allocator> {
     maps.iter().filter_map(path_of).find_map(|path| {
         let name = name_of_library(path).filter(|name| *name != PRIMALLOC)?;
-        Some(Allocator { name, library: path.clone() })
+        // A path in a core may have any bytes, and JSON takes text only.
+        Some(Allocator { name, library: path.to_string_lossy().into_owned().into() })
     })
 }
 
@@ -422,5 +423,26 @@ pub mod sample {
             (Use::Stacks, 2, Some(12)),
             (Use::Programs, 8, None),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use procfs::FromBufRead;
+    use procfs::process::{MMapPath, MemoryMaps};
+
+    use super::*;
+
+    #[test]
+    fn an_allocator_has_a_name_for_json_wherever_it_lies() {
+        let line = "7f0000000000-7f0000001000 r-xp 00000000 00:01 4   /lib/libjemalloc.so.2\n";
+        let mut maps = MemoryMaps::from_buf_read(line.as_bytes()).unwrap().0;
+        let path = OsStr::from_bytes(b"/opt/b\xfcro/libjemalloc.so.2");
+        maps[0].pathname = MMapPath::Path(path.into());
+        let found = serde_json::to_value(other_allocator(&maps)).unwrap();
+        assert_eq!(found["library"], "/opt/b\u{fffd}ro/libjemalloc.so.2");
     }
 }
