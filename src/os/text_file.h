@@ -11,10 +11,10 @@ enum { TEXT_FILE_END = -1 };
 
 struct text_file {
     int descriptor;
-    unsigned next;   /* first byte of the buffer not yet handed out; next <= length */
-    unsigned length; /* bytes in the buffer */
-    bool is_unasked; /* who confines the process waits until it is closed */
-    char buffer[512];
+    unsigned next;    /* first byte of the buffer not yet handed out; next <= length */
+    unsigned length;  /* bytes in the buffer */
+    bool is_unasked;  /* who confines the process waits until it is closed */
+    char buffer[448]; /* less is more calls, more is more of a small stack */
 };
 
 /* False, and then there is nothing to be closed, if there is no such file for us. */
