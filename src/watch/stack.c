@@ -84,6 +84,10 @@ static PRIM_COLD bool reach(struct walk *walk, uintptr_t address) {
     return true;
 }
 
+static PRIM_READS_STRANGERS uintptr_t word_at(uintptr_t address) {
+    return *(const volatile uintptr_t *)address;
+}
+
 PRIM_INLINE bool read_here(struct walk *walk, uintptr_t address, uintptr_t *word) {
     if (PRIM_UNLIKELY(address - walk->low >= walk->high - walk->low) && !reach(walk, address)) {
         return false;
@@ -91,7 +95,7 @@ PRIM_INLINE bool read_here(struct walk *walk, uintptr_t address, uintptr_t *word
     if (PRIM_UNLIKELY(address % WORD != 0)) {
         return false;
     }
-    *word = *(const volatile uintptr_t *)address;
+    *word = word_at(address);
     return true;
 }
 
