@@ -166,10 +166,11 @@ static void *reallocate_large(void *block, size_t size) {
     }
     bool stays_large =
         !is_of_class && size > old_size && (threshold_is_large(size) || wants_span(old_size, size));
-    void *target = NULL;
+    void *target;
     thread_cache_nest();
-    while (!is_of_class && !(target = resize_or_move(span, size, stays_large)) && stays_large &&
-           make_room(size)) {}
+    do {
+        target = is_of_class ? NULL : resize_or_move(span, size, stays_large);
+    } while (PRIM_UNLIKELY(!target) && stays_large && make_room(size));
     thread_cache_leave();
     if (!target && !stays_large) {
         return move_block(block, old_size, size);
