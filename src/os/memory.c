@@ -95,15 +95,6 @@ void *memory_map(size_t size) {
     return memory_map_near(NULL, size);
 }
 
-void *memory_map_at(void *address, size_t size) {
-    void *result = map(address, size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
-    if (result && result != address) { /* a kernel before 4.17 took the address as a hint */
-        memory_unmap(result, size);
-        return NULL;
-    }
-    return result;
-}
-
 /* A call about a range that only tells whether it was done; what, as each calls it. */
 static PRIM_NOINLINE bool ask(long call, void *address, size_t size, int what) {
     int saved_errno = errno;
@@ -114,6 +105,19 @@ static PRIM_NOINLINE bool ask(long call, void *address, size_t size, int what) {
 
 static bool advise(void *address, size_t size, int advice) {
     return ask(SYS_madvise, address, size, advice);
+}
+
+/* Before 4.19 MAP_FIXED_NOREPLACE looks only at where the range begins, so that it may replace what
+ * lies behind; as a hint the address is right there. A kernel that knows MADV_COLD (5.4) is new
+ * enough. */
+void *memory_map_at(void *address, size_t size) {
+    int flags = advise(address, 0, MADV_COLD) ? MAP_FIXED_NOREPLACE : 0;
+    void *result = map(address, size, PROT_READ | PROT_WRITE, flags);
+    if (result && result != address) {
+        memory_unmap(result, size);
+        return NULL;
+    }
+    return result;
 }
 
 PRIM_COLD bool memory_is_emulated(void) {

@@ -18,11 +18,12 @@ __attribute__((no_sanitize_address)) long kernel_call(long number, ...);
         va_end(list);                        \
     } while (0)
 
-/* The length that mmap is asked for; s390x gives it the address of its words. */
+/* The words that mmap is asked with; s390x gives it their address. */
 #ifdef __s390x__
-#define MMAP_LENGTH(words) (((const long *)(words)[0])[1])
+#define MMAP_WORDS(words) ((const long *)(words)[0])
 #else
-#define MMAP_LENGTH(words) ((words)[1])
+#define MMAP_WORDS(words) ((const long *)(words))
 #endif
+#define MMAP_LENGTH(words) (MMAP_WORDS(words)[1])
 
 #endif
