@@ -59,12 +59,18 @@ static PRIM_COLD void give(struct span *span, enum span_state state) {
     purge_free(span, threshold_end(span, state));
 }
 
+/* Frees a span's end, as CLEAN only if never touched. */
+static PRIM_NOINLINE void shrink(struct span *span, size_t slices, enum span_state end_state) {
+    page_heap_cut(span, slices);
+    purge_free(span_of_heap_slice(span_end(span)), end_state);
+}
+
 /* The pages of a guard are there, but for the one that was forbidden: it goes its own way. */
 static PRIM_COLD void part_from_guard(struct span *span) {
     size_t slices = span->slice_count;
     large_guard_end(span);
     if (span->slice_count > slices) {
-        page_heap_shrink(span, slices, SPAN_DIRTY);
+        shrink(span, slices, SPAN_DIRTY);
     }
 }
 
@@ -216,7 +222,7 @@ static PRIM_COLD struct span *allocate_growing(size_t size, size_t first_new) {
         bool is_fresh = span->is_zero;
         publish(span, size);
         if (span->slice_count > slices) {
-            page_heap_shrink(span, slices, is_fresh ? SPAN_CLEAN : SPAN_DIRTY);
+            shrink(span, slices, is_fresh ? SPAN_CLEAN : SPAN_DIRTY);
         }
         if (is_fresh) {
             provide_pages(span, slices_for(first_new), false);
@@ -253,7 +259,7 @@ void large_release(struct span *span) {
 static PRIM_COLD bool resize(struct span *span, size_t slices) {
     size_t old_slices = span->slice_count;
     if (slices < old_slices) {
-        page_heap_shrink(span, slices, threshold_shrink(span, slices));
+        shrink(span, slices, threshold_shrink(span, slices));
     }
     if (slices <= old_slices) {
         return true;

@@ -320,7 +320,7 @@ static struct span *take_free(struct request *request) {
     }
     span = span ? take_aligned(span, request->slice_count, alignment) : NULL;
     if (is_clean) {
-        limits_note_resident(resident_bytes(0));
+        limits_note_resident(resident_bytes(0 - request->room));
     }
     if (is_clean && searched < LANE_SLICES) {
         lane_move(request->lane, span ? span_end(span) : 0);
@@ -470,21 +470,15 @@ PRIM_COLD enum span_state page_heap_grow(struct span *span, size_t slice_count) 
     return state;
 }
 
-PRIM_COLD void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end_state) {
-    lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
-    span_set_state(span, SPAN_BUSY);
-    count_slices(span->object_class, slice_count - span->slice_count);
-    page_heap_insert(page_heap_split(span, slice_count), end_state);
-    span_set_state(span, SPAN_LARGE);
-    release_lock();
-}
-
 /* Neighbours look at a span's last slice, under the lock. */
 PRIM_COLD void page_heap_cut(struct span *span, size_t slice_count) {
     lock_acquire(&page_heap.lock, LOCK_PAGE_HEAP);
     if (slice_count < span->slice_count) {
         span_create(span->address + slice_count * SLICE_SIZE, span->slice_count - slice_count,
                     SPAN_BUSY);
+        page_heap.span_count++;
+    } else {
+        page_heap.span_count--;
     }
     count_slices(span->object_class, slice_count - span->slice_count);
     span_create(span->address, slice_count, span_state(span));

@@ -60,13 +60,12 @@ PRIM_INLINE struct span *page_heap_allocate(size_t slice_count, size_t alignment
  * gone. */
 void page_heap_free(struct span *span, enum span_state state);
 
-/* Changes a LARGE span in place. Grows it into a free neighbour, and returns what that was: CLEAN
- * or DIRTY, or NONE if it does not fit. Or frees its end, as CLEAN only if never touched. */
+/* Grows a LARGE span in place, into a free neighbour, and returns what that was: CLEAN or DIRTY, or
+ * NONE if it does not fit. */
 enum span_state page_heap_grow(struct span *span, size_t slice_count);
-void page_heap_shrink(struct span *span, size_t slice_count, enum span_state end_state);
 
-/* Moves the cut between a span in use and a BUSY one behind it, both the caller's: the latter is
- * new, or ends. */
+/* Moves the cut between a span in use and a BUSY one behind it, both the caller's and counted: the
+ * latter is new, or ends. */
 void page_heap_cut(struct span *span, size_t slice_count);
 
 /* Counts a published span among those of its class, or no longer: for one that stays a span while

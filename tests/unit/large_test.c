@@ -292,6 +292,57 @@ static void test_kept_guards(void **state) {
     options.hardened = false;
 }
 
+/* What a block leaves as it becomes lesser goes as what is freed: at once above a threshold. */
+static void test_what_is_left_is_trimmed(void **state) {
+    (void)state;
+    purge_all(0);
+    options.purge = 1;
+    options.trim_threshold = mebibyte;
+    struct span *span = take(8 * mebibyte);
+    uintptr_t end = span_end(span);
+    memset((void *)span->address, 1, 8 * mebibyte);
+    assert_true(large_resize(span, mebibyte));
+    assert_int_equal(unit_resident((void *)span_end(span), end - span_end(span)), 0);
+    assert_int_equal(unit_resident((void *)span->address, mebibyte), mebibyte);
+    options.trim_threshold = OPTION_AUTO;
+    options.purge = 0;
+    large_release(span);
+}
+
+/* ... and has the age of what is freed: a window that begins before it does not take it. */
+static void test_what_is_left_is_young(void **state) {
+    (void)state;
+    purge_all(0);
+    options.purge = 1;
+    purge_open_window();
+    struct span *span = take(32 * mebibyte);
+    memset((void *)span->address, 1, 32 * mebibyte);
+    bool has_young = false;
+    purge_end_window(false, &has_young);
+    assert_true(large_resize(span, mebibyte));
+    assert_int_equal(purge_end_window(false, &has_young), 0);
+    assert_true(has_young);
+    purge_end_window(false, &has_young);
+    options.purge = 0;
+    large_release(span);
+}
+
+/* The room that a growing block finds behind it and gives back is not held. */
+static void test_room_is_not_held(void **state) {
+    (void)state;
+    purge_all(0);
+    store_relaxed(&limits.held_peak, 0);
+    struct span *span = take(mebibyte);
+    void *block = large_move(span, 64 * mebibyte);
+    assert_non_null(block);
+    size_t peak = load_relaxed(&limits.held_peak);
+    limits_note_resident(page_heap_resident_bytes());
+    assert_int_equal(peak, load_relaxed(&limits.held_peak));
+    assert_true(peak >= 65 * mebibyte && peak < 72 * mebibyte);
+    large_release(span_of_block(block));
+    purge_all(0);
+}
+
 int main(void) {
     heap_ensure();
     options.purge = 0; /* only when these tests ask for it */
@@ -306,6 +357,9 @@ int main(void) {
         cmocka_unit_test(test_move_to_pages),
         cmocka_unit_test(test_no_move_of_pieces),
         cmocka_unit_test(test_kept_guards),
+        cmocka_unit_test(test_what_is_left_is_trimmed),
+        cmocka_unit_test(test_what_is_left_is_young),
+        cmocka_unit_test(test_room_is_not_held),
         cmocka_unit_test(test_what_is_left_is_cleared),
     };
     return cmocka_run_group_tests_name("large", tests, NULL, NULL);

@@ -199,13 +199,12 @@ static void grow_one(struct live *entry, size_t more) {
 
 static void shrink_one(struct live *entry, size_t less) {
     size_t kept = entry->span->slice_count - less;
-    uintptr_t end = span_end(entry->span);
     check_stamp(entry);
-    page_heap_shrink(entry->span, kept, SPAN_DIRTY);
+    page_heap_cut(entry->span, kept);
     CHECK(entry->span->slice_count == kept, "size after shrinking");
     CHECK(span_state(entry->span) == SPAN_LARGE, "shrinking changed the state");
-    struct span *tail = span_of_slice(span_end(entry->span));
-    CHECK(span_state(tail) == SPAN_DIRTY && span_end(tail) >= end, "the end is not free and dirty");
+    page_heap_free(span_of_slice(span_end(entry->span)), SPAN_DIRTY);
+    CHECK(free_behind(entry->span) >= less, "the end is not free");
     stamp(entry->span, entry->tag);
 }
 
