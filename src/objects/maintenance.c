@@ -32,8 +32,8 @@ _Atomic size_t maintenance_least = MAINTENANCE_ALONE;
 
 static _Atomic uint32_t must_leave; /* (atomic: hint) a futex, too */
 
-/* (atomic: hint) The thread's number, also when it has ended; 0: there was none; STARTING: it is
- * not known yet. */
+/* (atomic: hint) The thread's number, also when it has ended unnoticed; 0: there is none; STARTING:
+ * it is not known yet. */
 static _Atomic int number;
 
 static size_t returnable_bytes(void) {
@@ -237,6 +237,7 @@ bool maintenance_end(void) {
     for (unsigned i = 0; i < END_MS; i++) {
         int thread = load_relaxed(&number);
         if (thread != STARTING && !thread_is_there(thread)) {
+            compare_exchange_relaxed(&number, &thread, 0); /* a confined process cannot ask again */
             return true;
         }
         thread_sleep(&must_leave, load_relaxed(&must_leave), 1);

@@ -58,7 +58,7 @@ bool memory_is_limited(size_t size) {
     int saved_errno = errno;
     bool known = kernel_ask(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) == 0;
     errno = saved_errno;
-    return known && limit.rlim_cur < size;
+    return known ? limit.rlim_cur < size : size == SIZE_MAX;
 }
 
 struct memory_counts memory_counts;

@@ -24,7 +24,8 @@ extern PRIM_HIDDEN struct memory_counts memory_counts;
 enum { PAGE_LEAST = 4096 };
 size_t memory_page_size(void);
 
-/* Whether the process's address space has a limit below this (RLIMIT_AS). */
+/* Whether the process's address space has a limit below this (RLIMIT_AS). Where the kernel may not
+ * be asked it may have any limit: below SIZE_MAX, but none that is known. */
 bool memory_is_limited(size_t size);
 
 /* Fresh private zero pages, readable and writable, or NULL. */

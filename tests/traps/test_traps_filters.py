@@ -75,6 +75,12 @@ def test_t20_a_filter_for_all_threads(preload, fixtures, call_numbers, each_libr
     assert result.stdout == DONE
 
 
+def test_t20_a_limit_on_address_space(preload, fixtures, call_numbers, each_library):
+    """Who may not ask for the limit makes room when there is none: of 6,291 blocks nearly all."""
+    result = preload(each_library, fixtures("confined_limit.c"), *call_numbers(*MALLOC_CALLS))
+    assert int(result.stdout) > 5000
+
+
 @pytest.mark.parametrize("settings", [{}, {"PRIMALLOC_CONFINED": "1"}])
 def test_t20_statistics_name_the_process(preload, fixtures, call_numbers, each_library, settings):
     result = preload(each_library, fixtures("confined.c"), "few_told", "prctl",
