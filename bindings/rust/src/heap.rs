@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
 
-use crate::{AllocError, ffi, heap_box::HeapBox, is_aligned_by_malloc};
+use crate::{AllocError, ffi, heap_box::HeapBox, is_aligned_by_malloc, resize_aligned};
 
 /// A heap: blocks that belong together, that are counted and limited together, and that all end with
 /// it, however many they are.
@@ -251,11 +251,11 @@ impl Heap {
                 let moved = ffi::prim_heap_realloc(self.raw.as_ptr(), block.as_ptr().cast(), size);
                 return slice(moved, new.size());
             }
-            let target = self.allocate(new)?;
-            let kept = old.size().min(new.size());
-            target.cast::<u8>().copy_from_nonoverlapping(block, kept);
-            self.deallocate(block, old);
-            Ok(target)
+            let is_here = ffi::prim_heap_of(block.as_ptr().cast()) == self.raw.as_ptr();
+            let resized = resize_aligned(block.as_ptr(), old, new, is_here, || {
+                self.allocate(new).map_or(ptr::null_mut(), |target| target.as_ptr().cast())
+            });
+            slice(resized.cast(), new.size())
         }
     }
 

@@ -149,25 +149,35 @@ impl Primalloc {
             if is_aligned_by_malloc(new.size(), new.align()) {
                 return prim_realloc(block.cast(), new.size()).cast();
             }
-            self.resize_aligned(block, old, new)
+            resize_aligned(block, old, new, true, || self.alloc(new))
         }
     }
+}
 
-    #[cold]
-    unsafe fn resize_aligned(&self, block: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        unsafe {
-            let usable = prim_malloc_usable_size(block.cast());
-            let is_aligned = block as usize % new.align() == 0;
-            if is_aligned && new.size() <= usable && new.size() >= usable / 2 {
-                return block; // it fits where it is, and leaves less than half unused
-            }
-            let target = self.alloc(new);
-            if !target.is_null() {
-                target.copy_from_nonoverlapping(block, old.size().min(new.size()));
-                prim_free(block.cast());
-            }
-            target
+/// For alignments that realloc does not keep: the block where it is, if it leaves less than half of
+/// itself unused, else a copy in another one; null if there is none. A block that is large enough
+/// stays then, for nobody expects that shrinking fails. `may_stay`: not if it has to leave its heap.
+#[cold]
+unsafe fn resize_aligned(
+    block: *mut u8,
+    old: Layout,
+    new: Layout,
+    may_stay: bool,
+    allocate: impl FnOnce() -> *mut u8,
+) -> *mut u8 {
+    unsafe {
+        let usable = prim_malloc_usable_size(block.cast());
+        let fits = may_stay && block as usize % new.align() == 0 && new.size() <= usable;
+        if fits && new.size() >= usable / 2 {
+            return block;
         }
+        let target = allocate();
+        if target.is_null() {
+            return if fits { block } else { target };
+        }
+        target.copy_from_nonoverlapping(block, old.size().min(new.size()));
+        prim_free(block.cast());
+        target
     }
 }
 

@@ -124,6 +124,21 @@ fn layouts_are_kept_by_reallocate() {
 }
 
 #[test]
+fn reallocate_takes_a_block_out_of_another_heap() {
+    for alignment in [8, 64] {
+        let (heap, other) = (Heap::new().unwrap(), Heap::new().unwrap());
+        let layout = Layout::from_size_align(1000, alignment).unwrap();
+        unsafe {
+            let block = other.allocate(layout).unwrap().cast::<u8>();
+            block.write(7);
+            let moved = heap.reallocate(block, layout, layout).unwrap().cast::<u8>();
+            assert!(heap.contains(moved.as_ref()) && moved.read() == 7, "{alignment}");
+        }
+        assert_eq!(other.counts().blocks, 0);
+    }
+}
+
+#[test]
 fn leaked_blocks_outlive_a_deleted_heap_only() {
     let heap = Heap::new().unwrap();
     let kept = heap.boxed_str("kept").unwrap().into_raw();
@@ -250,6 +265,27 @@ mod collections {
         assert_eq!(heap.counts().blocks, 0);
         heap.set_limit(1000);
         assert!(vec::Vec::<u8, _>::new_in(&heap).try_reserve(2000).is_err());
+    }
+
+    /// There is no room for another block, but the old one is room enough.
+    #[test]
+    fn aligned_ones_shrink_in_a_full_heap() {
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        #[repr(align(64))]
+        struct Wide(usize);
+        let heap = Heap::with_limit(1 << 16).unwrap();
+        let mut wide = vec::Vec::with_capacity_in(600, &heap);
+        wide.extend((0..560).map(Wide));
+        wide.shrink_to_fit();
+        heap.set_limit(heap.counts().bytes);
+        wide.truncate(100);
+        wide.shrink_to_fit();
+        assert!(heap.contains(&wide[0]) && wide.iter().copied().eq((0..100).map(Wide)));
+        heap.set_limit(1 << 16);
+        wide.truncate(50);
+        wide.shrink_to_fit();
+        assert!(heap.contains(&wide[0]) && wide.iter().copied().eq((0..50).map(Wide)));
+        assert!(heap.counts().bytes < 100 * 64, "there was room for a smaller block");
     }
 
     #[test]
