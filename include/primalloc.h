@@ -433,10 +433,11 @@ prim_heap_t *prim_heap_new(void);
 
 /* A heap that lives in the caller's memory, and only there: a static array, mapped or shared
  * memory, huge pages; not a block of this allocator. It uses the whole 16 KiB units in [memory,
- * memory + size), up to 64 GiB, a sixteenth of it for itself, for blocks of up to 256 KiB; all
- * else is ENOMEM. The memory must stay until the heap is destroyed, or deleted and its last
- * block freed. Of processes that share it only one may use the heap: behind a fork the parent or
- * the child.
+ * memory + size), up to 64 GiB, a sixteenth of it for itself, for blocks of up to 256 KiB, or of
+ * up to 240 KiB where they are aligned to more than 16, to 4096 at most; at an offset up to 15
+ * bytes less. All else is ENOMEM. The memory must stay until the heap is destroyed, or deleted and
+ * its last block freed. Of processes that share it only one may use the heap: behind a fork the
+ * parent or the child.
  * Errors: NULL with ENOMEM, or with EINVAL if there is no whole unit, or one is in use by a
  *     heap or, as far as that is seen, lies in a block. */
 prim_heap_t *prim_heap_new_in(void *memory, size_t size);

@@ -222,8 +222,8 @@ template <at_end End> class basic_heap {
         }
     }
 
-    // A heap in the caller's memory, which is not primalloc's: see prim_heap_new_in. Throws
-    // std::invalid_argument if it holds no whole unit of 16 KiB, or is lent already.
+    // A heap in the caller's memory, which is not primalloc's; prim_heap_new_in tells for which
+    // sizes and alignments. std::invalid_argument: no whole unit of 16 KiB, or lent already.
     basic_heap(void *memory, std::size_t size) : heap_(prim_heap_new_in(memory, size)) {
         if (!heap_) {
             errno == EINVAL ? detail::not_lendable() : detail::out_of_memory();

@@ -150,6 +150,33 @@ static void test_a_deleted_heaps_blocks_grow_elsewhere(void **state) {
     }
 }
 
+static bool holds(prim_heap_t *heap, size_t size, size_t alignment, size_t offset) {
+    errno = 0;
+    char *block = prim_heap_malloc_aligned_at(heap, size, alignment, offset);
+    assert_int_equal(((uintptr_t)block + (block ? offset : 0)) % alignment, 0);
+    assert_int_equal(errno, block ? 0 : ENOMEM);
+    free(block);
+    return block != NULL;
+}
+
+/* As primalloc.h says of prim_heap_new_in. */
+static void test_what_a_heap_in_own_memory_holds(void **state) {
+    (void)state;
+    enum { PLAIN_MOST = 256 << 10, ALIGNED_MOST = 240 << 10, ALIGNMENT_MOST = 4096 };
+    static _Alignas(16384) char memory[LENT_SIZE];
+    prim_heap_t *heap = prim_heap_new_in(memory, sizeof memory);
+    for (size_t alignment = 1; alignment <= ALIGNMENT_MOST; alignment *= 2) {
+        size_t most = alignment > 16 ? ALIGNED_MOST : PLAIN_MOST;
+        assert_true(holds(heap, most, alignment, 0));
+        assert_false(holds(heap, most + 1, alignment, 0));
+        for (size_t offset = 0; offset < SHIFT_MOST; offset++) {
+            assert_true(holds(heap, most - 15, alignment, offset));
+        }
+    }
+    assert_false(holds(heap, 0, (size_t)2 * ALIGNMENT_MOST, 0));
+    prim_heap_destroy(heap);
+}
+
 /* There is no room for another block, but the old one is room enough. */
 static void test_a_block_of_a_full_heap_shrinks(void **state) {
     (void)state;
@@ -178,6 +205,7 @@ int main(void) {
         cmocka_unit_test(test_only_its_start_is_the_block),
         cmocka_unit_test(test_blocks_at_an_offset),
         cmocka_unit_test(test_a_deleted_heaps_blocks_grow_elsewhere),
+        cmocka_unit_test(test_what_a_heap_in_own_memory_holds),
         cmocka_unit_test(test_a_block_of_a_full_heap_shrinks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,8 +110,9 @@ impl Heap {
     }
 
     /// Calls `body` with a heap that lives in the memory, and only there: in its whole units of
-    /// 16 KiB, a sixteenth of them for itself, for blocks of up to 256 KiB. The heap ends when `body`
-    /// returns or panics.
+    /// 16 KiB, a sixteenth of them for itself, for blocks of up to 256 KiB, or of up to 240 KiB
+    /// where they are aligned to more than 16, to 4096 at most. The heap ends when `body` returns or
+    /// panics.
     ///
     /// ```
     /// # use std::mem::MaybeUninit;
