@@ -10,10 +10,11 @@
  * define for themselves: cc -D_GNU_SOURCE -include primalloc-override.h.
  *
  * What libc itself allocates and hands out (getline, realpath, asprintf, open_memstream, scandir)
- * is libc's to free: pass it to libc_free. primalloc ignores a block that is not its own, so such a
- * block is lost, nothing worse. strdup and strndup give primalloc's blocks. C++'s operators new and
- * delete are no macros' matter: see primalloc.hpp. Names of your own:
- * see primalloc-family.h. */
+ * is libc's to free: pass it to libc_free. In a dynamic program free passes a block of glibc's to
+ * glibc, too, as far as it is recognised (docs/compatibility.md); any other block that is not its
+ * own it ignores, so such a block is lost. strdup and strndup give primalloc's blocks. C++'s
+ * operators new and delete are no macros' matter: see primalloc.hpp. Names of your own: see
+ * primalloc-family.h. */
 #ifndef PRIMALLOC_OVERRIDE_H
 #define PRIMALLOC_OVERRIDE_H
 

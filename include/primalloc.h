@@ -39,6 +39,10 @@ void prim_init(void);
 
 /* == malloc and its family ==
  * What malloc, calloc, realloc and free do, under names that no other library has.
+ *
+ * Blocks of glibc's own malloc go to glibc in a dynamic program, as far as they are recognised
+ * (docs/compatibility.md). Any other pointer is not ours: what becomes of it stands at each
+ * function, but under the options check and hardened it may end the program.
  * Sizes: bytes, up to PTRDIFF_MAX. The block has at least so many; prim_malloc_usable_size tells
  *     how many.
  * Alignment: 8 for at most 8 bytes, 16 for more; with the option min_align=16 always 16.
@@ -97,7 +101,7 @@ void *prim_pvalloc(size_t size);
 
 /* The bytes that may be used from the block's beginning on: at least the size asked for, and the
  * same until the block is resized.
- * Errors: 0 for NULL and for a pointer that is not ours. */
+ * Errors: 0 for NULL and for a pointer that is neither ours nor a block of glibc's malloc. */
 size_t prim_malloc_usable_size(void *block);
 
 /* Gives free memory but pad bytes back to the system; 1 if any went, else 0.

@@ -181,8 +181,9 @@ unsafe fn resize_aligned(
     }
 }
 
-/// The bytes that may be used from the beginning of a block on: at least those asked for; 0 for a
-/// block that is not primalloc's.
+/// The bytes that may be used from the beginning of a block on: at least those asked for. A block of
+/// glibc's own malloc, in a dynamic program, has what glibc says, as far as it is recognised; any
+/// other, and null, have 0.
 ///
 /// # Safety
 /// `block` is the beginning of a live block, of any allocator, or null.
