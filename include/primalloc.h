@@ -58,6 +58,8 @@ void *prim_calloc(size_t count, size_t size);
 
 /* Gives the block another size, elsewhere if need be; keeps the contents up to the smaller size. A
  * NULL block is malloc; size 0 frees the block and returns NULL, as glibc does.
+ * Alignment: as prim_malloc's; but a block that was asked for at an offset
+ *     (prim_malloc_aligned_at) may stay where it is.
  * Errors: NULL with ENOMEM, also for a pointer that is not ours; the old block is as it was. */
 void *prim_realloc(void *block, size_t size);
 
@@ -475,8 +477,8 @@ char *prim_heap_strndup(prim_heap_t *heap, const char *text, size_t most);
 void *prim_heap_realloc(prim_heap_t *heap, void *block, size_t size);
 
 /* As prim_aligned_alloc. And so that the address offset bytes into the block is aligned: the
- * block itself may then be aligned to nothing.
- * Alignment: as asked for.
+ * block itself may then be aligned to nothing, and stays so where realloc leaves it in its place.
+ * Alignment: as asked for; realloc does not keep it.
  * Errors: NULL with ENOMEM, also beyond the heap's limit, or with EINVAL for an alignment that
  *     is no power of two. */
 void *prim_heap_aligned_alloc(prim_heap_t *heap, size_t alignment, size_t size);
@@ -580,7 +582,7 @@ const char *prim_tag_current(void);
 
 /* malloc and calloc with the address offset bytes into the block aligned; see
  * prim_heap_malloc_aligned_at.
- * Alignment: as asked for, at the offset.
+ * Alignment: as asked for, at the offset; realloc does not keep it.
  * Errors: NULL with ENOMEM, or with EINVAL for an alignment that is no power of two. */
 void *prim_malloc_aligned_at(size_t size, size_t alignment, size_t offset);
 void *prim_calloc_aligned_at(size_t count, size_t size, size_t alignment, size_t offset);
