@@ -95,7 +95,7 @@ impl Heap {
         NonNull::new(unsafe { ffi::prim_heap_new() }).map(|raw| Heap { raw }).ok_or(AllocError)
     }
 
-    /// A new heap whose blocks together hold at most so many bytes.
+    /// A new heap whose blocks together hold at most so many bytes; 0: no limit.
     ///
     /// ```
     /// let heap = primalloc::Heap::with_limit(1 << 20)?;

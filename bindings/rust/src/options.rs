@@ -44,7 +44,7 @@ pub enum OptionError {
     Unknown,
     /// Out of its range, or not a value of its type.
     BadValue,
-    /// It is read at the start only.
+    /// It is read at the start only, or stays as it is from now on, as `confined` does.
     ReadAtStart,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for OptionError {
         formatter.write_str(match self {
             OptionError::Unknown => "no such option",
             OptionError::BadValue => "no such value of the option",
-            OptionError::ReadAtStart => "the option is read at the start only",
+            OptionError::ReadAtStart => "the option cannot be changed now",
         })
     }
 }
