@@ -76,7 +76,7 @@ void prim_free(void *block);
 void prim_free_sized(void *block, size_t size);
 void prim_free_aligned_sized(void *block, size_t alignment, size_t size);
 
-/* A block aligned as wanted, to any power of two. The size need not be its multiple.
+/* A block aligned as wanted, to any power of two up to 64 GiB. The size need not be its multiple.
  * Alignment: as asked for.
  * Errors: NULL with ENOMEM, or with EINVAL for an alignment that is no power of two. */
 void *prim_aligned_alloc(size_t alignment, size_t size);
@@ -220,8 +220,8 @@ typedef void prim_output(const char *text, size_t length, void *context);
  * Errors: none. */
 void prim_output_set(prim_output *output, void *context);
 
-/* Hears of an error: ENOMEM when memory ran out, EINVAL for a pointer that is not ours, with one
- * line of text. It may allocate; what fails in it is not told. */
+/* Hears of an error: ENOMEM when memory ran out or a heap is full, EINVAL for a pointer that is not
+ * ours, with one line of text. It may allocate; what fails in it is not told. */
 typedef void prim_error(int error, const char *message, void *context);
 
 /* Says who hears of errors instead of standard error (option show_errors); NULL: nobody.
@@ -252,7 +252,7 @@ void prim_deferred_free_set(prim_deferred_free *function, void *context);
 
 /* What the program asks for, or says of the block that it frees. */
 struct prim_hook_call {
-    size_t size;        /* of the new block; 0: the block is freed */
+    size_t size;        /* of the new block; 0 where one is freed */
     size_t alignment;   /* asked for or stated; 0: none */
     size_t stated_size; /* by who frees with a size; else SIZE_MAX */
     const void *caller; /* where the program's call returns to */
@@ -422,9 +422,10 @@ void prim_leak_enable(void);
  * prim_free, realloc and malloc_usable_size take blocks of every heap, from any thread; realloc
  * leaves a block in its heap.
  *
- * An empty heap takes 704 bytes; its first blocks come from 1 KiB that it has for all sizes, and
- * later ones from areas of 16 KiB to 1 MiB. Memory of freed blocks is for the same heap, until a
- * whole area is free. In a fork's child all heaps are as the forking thread would find them.
+ * An empty heap takes 704 bytes; its first blocks come from up to four pieces of 1 KiB that serve
+ * all sizes, later ones from areas of 16 KiB to 1 MiB; of those above 16 KiB each has an area of its
+ * own. Memory of freed blocks is for the same heap, until a whole area is free; the newest area for
+ * several blocks stays. In a fork's child all heaps are as the forking thread would find them.
  * Sizes: bytes, up to PTRDIFF_MAX. The block has at least so many; prim_malloc_usable_size tells
  *     how many.
  * Alignment: 16, also of small blocks.

@@ -44,7 +44,7 @@ pub struct HookCall {
 }
 
 impl HookCall {
-    /// Of the new block; 0: the block is freed.
+    /// Of the new block; 0 where one is freed.
     pub fn size(&self) -> usize {
         self.size
     }
