@@ -1,8 +1,11 @@
 //! What watching a program has shown: the one source of every output format.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
-use super::{Kind, SiteRow, Timeline};
+use super::address_space::Tally;
+use super::{KINDS, Kind, SiteRow, Timeline};
 
 /// Whom it is about.
 #[derive(Clone, Debug, Serialize)]
@@ -47,6 +50,25 @@ pub struct KindRow {
     pub repeated_share: f64,
 }
 
+/// Records may be missing; their kinds are taken to be spread as those of the others.
+pub fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64) -> Vec<KindRow> {
+    let seen = |of: fn(&Tally) -> u64| kinds.values().map(of).sum::<u64>().max(1) as f64;
+    let (minor_seen, major_seen) = (seen(|tally| tally.minor), seen(|tally| tally.major));
+    let row = |kind: Kind| {
+        let tally = kinds.get(&kind).copied().unwrap_or_default();
+        let minor_faults = (tally.minor as f64 / minor_seen * minor as f64).round() as u64;
+        let major_faults = (tally.major as f64 / major_seen * major as f64).round() as u64;
+        KindRow {
+            kind,
+            minor_faults,
+            major_faults,
+            share: (minor_faults + major_faults) as f64 / (minor + major).max(1) as f64,
+            repeated_share: tally.repeated as f64 / tally.followed.max(1) as f64,
+        }
+    };
+    KINDS.into_iter().map(row).collect()
+}
+
 impl Findings {
     /// Minor faults a second in the worst interval, if there was time for one.
     pub fn worst_rate(&self) -> Option<f64> {
@@ -81,7 +103,6 @@ pub mod sample {
     use std::time::Duration;
 
     use super::*;
-    use crate::faults::KINDS;
 
     /// A program under glibc that faults all of 64 MiB at every turn.
     pub fn storm() -> Findings {
@@ -120,28 +141,32 @@ pub mod sample {
             sees_kernel: true,
             recorded_share: 1.0,
             kinds: KINDS.into_iter().zip(shares).map(row).collect(),
-            sites: vec![
-                SiteRow {
-                    kind: Kind::Allocator,
-                    function: Some("solve<double>".to_owned()),
-                    object: Some("/opt/solver/bin/solver".into()),
-                    line: Some("solver.c:120".to_owned()),
-                    via: Some("memset".to_owned()),
-                    minor_faults: 324_403,
-                    major_faults: 0,
-                    share: 0.99,
-                },
-                SiteRow {
-                    kind: Kind::File,
-                    function: None,
-                    object: Some("/lib64/ld-linux-x86-64.so.2".into()),
-                    line: None,
-                    via: None,
-                    minor_faults: 1_900,
-                    major_faults: 2,
-                    share: 0.006,
-                },
-            ],
+            sites: sites(),
         }
+    }
+
+    fn sites() -> Vec<SiteRow> {
+        vec![
+            SiteRow {
+                kind: Kind::Allocator,
+                function: Some("solve<double>".to_owned()),
+                object: Some("/opt/solver/bin/solver".into()),
+                line: Some("solver.c:120".to_owned()),
+                via: Some("memset".to_owned()),
+                minor_faults: 324_403,
+                major_faults: 0,
+                share: 0.99,
+            },
+            SiteRow {
+                kind: Kind::File,
+                function: None,
+                object: Some("/lib64/ld-linux-x86-64.so.2".into()),
+                line: None,
+                via: None,
+                minor_faults: 1_900,
+                major_faults: 2,
+                share: 0.006,
+            },
+        ]
     }
 }

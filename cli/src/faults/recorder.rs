@@ -11,14 +11,14 @@ use nix::unistd::Pid;
 use super::address_space::{AddressSpace, Place, Tally};
 use super::allocator::{called_allocator, main_allocator, mapped_allocator};
 use super::events::Events;
-use super::findings::{Findings, KindRow, Subject};
+use super::findings::{Findings, Subject, kind_rows};
 use super::pages::Pages;
 use super::process_tree::{ProcessTree, Sample, is_running, maps_of};
 use super::records::{Event, Fault, Mapped, Stack};
 use super::sites::{Code, Sites, Trace};
 use super::timeline::Timeline;
 use super::unwind::Unwinding;
-use super::{KINDS, Kind, refusal};
+use super::{Kind, refusal};
 use crate::allocators;
 use crate::symbols::Objects;
 
@@ -442,25 +442,6 @@ impl Codes {
         let look = || sites.code(fault.instruction, space, objects);
         *known.instructions.entry(fault.instruction).or_insert_with(look)
     }
-}
-
-/// Records may be missing; their kinds are taken to be spread as those of the others.
-fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64) -> Vec<KindRow> {
-    let seen = |of: fn(&Tally) -> u64| kinds.values().map(of).sum::<u64>().max(1) as f64;
-    let (minor_seen, major_seen) = (seen(|tally| tally.minor), seen(|tally| tally.major));
-    let row = |kind: Kind| {
-        let tally = kinds.get(&kind).copied().unwrap_or_default();
-        let minor_faults = (tally.minor as f64 / minor_seen * minor as f64).round() as u64;
-        let major_faults = (tally.major as f64 / major_seen * major as f64).round() as u64;
-        KindRow {
-            kind,
-            minor_faults,
-            major_faults,
-            share: (minor_faults + major_faults) as f64 / (minor + major).max(1) as f64,
-            repeated_share: tally.repeated as f64 / tally.followed.max(1) as f64,
-        }
-    };
-    KINDS.into_iter().map(row).collect()
 }
 
 #[cfg(test)]
