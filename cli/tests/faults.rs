@@ -57,6 +57,7 @@ struct Kind {
     major_faults: u64,
     share: f64,
     repeated_share: f64,
+    guessed_share: f64,
 }
 
 #[derive(Deserialize)]
@@ -132,6 +133,7 @@ fn memory_that_glibc_returns_and_retakes_is_found_with_its_cure() {
     assert!(found.minor_faults >= 8 * BLOCK_PAGES);
     let heap = found.kind("allocator");
     assert!(heap.share > 0.9 && heap.repeated_share > 0.7, "{}", heap.repeated_share);
+    assert_eq!(heap.guessed_share, 0.0, "every fault of malloc's own is seen");
     assert!(heap.minor_faults <= found.minor_faults);
     assert!(found.advice().contains("glibc returns memory to the system"));
     assert!(found.advice().contains("MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0"));

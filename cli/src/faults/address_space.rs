@@ -31,6 +31,8 @@ pub struct Tally {
     /// Faults whose page is followed, and those of them on a page that had faulted before.
     pub followed: u64,
     pub repeated: u64,
+    /// Faults of which the kind is the likelier of two.
+    pub guessed: u64,
 }
 
 impl Tally {
@@ -39,6 +41,7 @@ impl Tally {
         self.major += other.major;
         self.followed += other.followed;
         self.repeated += other.repeated;
+        self.guessed += other.guessed;
     }
 }
 
@@ -86,7 +89,8 @@ pub struct AddressSpace {
     mappings: BTreeMap<u64, Mapping>,
     /// Goes up whenever code is mapped.
     pub generation: u64,
-    /// A library that replaces malloc is loaded: whatever is anonymous is taken to be its.
+    /// A library that replaces malloc is loaded: it may map memory that its code never touches, and
+    /// whatever is anonymous is taken to be its.
     pub allocator: Option<&'static str>,
     has_glibc: bool,
     /// Whose they are may be known later.
@@ -187,7 +191,7 @@ impl AddressSpace {
         let mut settled = Vec::new();
         for mapping in old {
             self.mappings.remove(&mapping.start);
-            settled.push((self.kind_of(&mapping), mapping.tally));
+            settled.push(self.settled(&mapping));
             let rest = Mapping { tally: Tally::default(), ..mapping };
             if rest.start < new.start {
                 self.mappings.insert(rest.start, Mapping { end: new.start, ..rest.clone() });
@@ -204,7 +208,7 @@ impl AddressSpace {
     /// Gives the faults of all mappings, as at the end of the process.
     pub fn settle(&mut self) -> Vec<(Kind, Tally)> {
         let mappings = std::mem::take(&mut self.mappings);
-        mappings.values().map(|mapping| (self.kind_of(mapping), mapping.tally)).collect()
+        mappings.values().map(|mapping| self.settled(mapping)).collect()
     }
 
     /// The one whose malloc is called is the process's, whatever else is loaded; the program's own
@@ -246,6 +250,13 @@ impl AddressSpace {
             Kind::OwnMapping if self.allocator.is_some() => Kind::Allocator,
             kind => kind,
         }
+    }
+
+    fn settled(&self, mapping: &Mapping) -> (Kind, Tally) {
+        let kind = self.kind_of(mapping);
+        let Tally { minor, major, .. } = mapping.tally;
+        let guessed = if kind == mapping.kind() { 0 } else { minor + major };
+        (kind, Tally { guessed, ..mapping.tally })
     }
 
     pub fn place(&self, fault: &Fault) -> Place {
@@ -403,6 +414,18 @@ mod tests {
         let settled = space.map(&mapped(0x10_0000, 0x20_0000, "//anon"));
         assert_eq!(settled, [(Kind::Allocator, Tally { minor: 3, ..Tally::default() })]);
         assert_eq!(kind(&space, 0x18_0000, MAIN_STACK), Kind::Allocator, "mapped anew");
+    }
+
+    #[test]
+    fn of_what_another_allocator_was_not_seen_in_the_kind_is_a_guess() {
+        let mut space = AddressSpace { allocator: Some("jemalloc"), ..AddressSpace::default() };
+        space.map(&mapped(0x10_0000, 0x20_0000, "//anon"));
+        let tally = Tally { minor: 3, major: 1, ..Tally::default() };
+        space.count(0x10_0000, tally);
+        let mut seen = space.clone();
+        assert_eq!(space.settle(), [(Kind::Allocator, Tally { guessed: 4, ..tally })]);
+        seen.mark_allocators(0x10_0000);
+        assert_eq!(seen.settle(), [(Kind::Allocator, tally)]);
     }
 
     #[test]

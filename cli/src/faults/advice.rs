@@ -12,6 +12,8 @@ const LARGE_SHARE: f64 = 0.4;
 /// Reading fresh memory before writing it makes two faults of one: above a half lies return.
 const RETURNED_SHARE: f64 = 0.55;
 const SOME_SHARE: f64 = 0.25;
+/// With as many faults in memory that may be the program's own, nothing is said of the allocator.
+const GUESSED_SHARE: f64 = 0.5;
 /// Faults that wait for the disk are dear.
 const MANY_MAJOR: u64 = 100;
 const MANY_PROCESSES: usize = 8;
@@ -34,7 +36,7 @@ const fn last_word(applies: fn(&Findings) -> bool, says: fn(&Findings) -> String
     Rule { applies, says, is_last_word: true }
 }
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     rule(
         |f| f.major_faults >= MANY_MAJOR,
         |f| {
@@ -85,7 +87,26 @@ const RULES: [Rule; 13] = [
         },
     ),
     rule(
-        |f| is_large(f, Kind::Allocator) && f.repeated_share(Kind::Allocator) >= RETURNED_SHARE,
+        |f| is_large(f, Kind::Allocator) && is_guess(f),
+        |f| {
+            let again = match f.repeated_share(Kind::Allocator) >= SOME_SHARE {
+                true => format!(
+                    " Memory there is returned to the system and taken again. If it is the \
+                     allocator that returns it: {}",
+                    cure(f)
+                ),
+                false => String::new(),
+            };
+            format!(
+                "{:.0} % of the faults are in anonymous memory, and it does not show whose that \
+                 is: {}'s, or what the program maps itself.{again}",
+                100.0 * f.share(Kind::Allocator),
+                allocator(f),
+            )
+        },
+    ),
+    rule(
+        |f| is_allocators(f) && f.repeated_share(Kind::Allocator) >= RETURNED_SHARE,
         |f| {
             format!(
                 "{:.0} % of the faults are in the allocator's memory, and {:.0} % of those hit \
@@ -93,14 +114,14 @@ const RULES: [Rule; 13] = [
                  the same memory again. {}",
                 100.0 * f.share(Kind::Allocator),
                 100.0 * f.repeated_share(Kind::Allocator),
-                f.subject.allocator.as_deref().unwrap_or("the allocator"),
+                allocator(f),
                 cure(f)
             )
         },
     ),
     rule(
         |f| {
-            is_large(f, Kind::Allocator)
+            is_allocators(f)
                 && (SOME_SHARE..RETURNED_SHARE).contains(&f.repeated_share(Kind::Allocator))
         },
         |f| {
@@ -115,7 +136,7 @@ const RULES: [Rule; 13] = [
         },
     ),
     rule(
-        |f| is_large(f, Kind::Allocator) && f.repeated_share(Kind::Allocator) < SOME_SHARE,
+        |f| is_allocators(f) && f.repeated_share(Kind::Allocator) < SOME_SHARE,
         |f| {
             let huge_pages = match f.subject.allocator.as_deref() {
                 Some(GLIBC) => " GLIBC_TUNABLES=glibc.malloc.hugetlb=1 asks for them.",
@@ -229,6 +250,19 @@ fn is_large(findings: &Findings, kind: Kind) -> bool {
     findings.share(kind) >= LARGE_SHARE
 }
 
+/// Most of the faults that count as the allocator's may be in the program's own mappings.
+fn is_guess(findings: &Findings) -> bool {
+    findings.guessed_share(Kind::Allocator) >= GUESSED_SHARE
+}
+
+fn is_allocators(findings: &Findings) -> bool {
+    is_large(findings, Kind::Allocator) && !is_guess(findings)
+}
+
+fn allocator(findings: &Findings) -> &str {
+    findings.subject.allocator.as_deref().unwrap_or("the allocator")
+}
+
 /// How many times the most that was resident has been faulted in.
 fn turnover(findings: &Findings) -> f64 {
     let brought_in = findings.minor_faults * PAGE_BYTES;
@@ -293,6 +327,20 @@ mod tests {
         findings.subject.allocator = Some(PRIMALLOC.to_owned());
         let text = said(&findings);
         assert!(text.contains("PRIMALLOC_PURGE_DELAY") && !text.contains("primalloc run"));
+    }
+
+    #[test]
+    fn where_memory_may_be_the_programs_own_no_allocator_is_blamed() {
+        let mut findings = storm();
+        findings.subject.allocator = Some("jemalloc".to_owned());
+        findings.kinds[0].guessed_share = 0.9;
+        let text = said(&findings);
+        assert!(text.contains("jemalloc's, or what the program maps itself"), "{text}");
+        assert!(text.contains("If it is the allocator that returns it: primalloc keeps"), "{text}");
+        assert!(text.contains("dirty_decay_ms") && !text.contains("jemalloc returns"), "{text}");
+        findings.kinds[0].repeated_share = 0.0;
+        let text = said(&findings);
+        assert!(!text.contains("returned") && !text.contains("dirty_decay_ms"), "{text}");
     }
 
     #[test]

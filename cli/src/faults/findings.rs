@@ -48,6 +48,9 @@ pub struct KindRow {
     pub share: f64,
     /// How many of them hit a page that had faulted before.
     pub repeated_share: f64,
+    /// How many of them are in anonymous memory that may be of another kind: what the program maps
+    /// itself counts as the allocator's where the two cannot be told apart.
+    pub guessed_share: f64,
 }
 
 /// Records may be missing; their kinds are taken to be spread as those of the others.
@@ -64,6 +67,7 @@ pub fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64) -> Vec<Ki
             major_faults,
             share: (minor_faults + major_faults) as f64 / (minor + major).max(1) as f64,
             repeated_share: tally.repeated as f64 / tally.followed.max(1) as f64,
+            guessed_share: tally.guessed as f64 / (tally.minor + tally.major).max(1) as f64,
         }
     };
     KINDS.into_iter().map(row).collect()
@@ -94,6 +98,10 @@ impl Findings {
     pub fn repeated_share(&self, kind: Kind) -> f64 {
         self.kind(kind).map_or(0.0, |row| row.repeated_share)
     }
+
+    pub fn guessed_share(&self, kind: Kind) -> f64 {
+        self.kind(kind).map_or(0.0, |row| row.guessed_share)
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +131,7 @@ pub mod sample {
             major_faults: u64::from(kind == Kind::File) * 2,
             share,
             repeated_share,
+            guessed_share: 0.0,
         };
         Findings {
             subject: Subject {

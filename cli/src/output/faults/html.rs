@@ -78,7 +78,7 @@ fn kinds(findings: &Findings) -> Vec<KindPart> {
     let part = |row: &crate::faults::KindRow| KindPart {
         class: class(row.kind),
         name: kind_name(row.kind),
-        explained: kind_explained(row.kind),
+        explained: kind_explained(row),
         minor: with_thousands(row.minor_faults),
         major: with_thousands(row.major_faults),
         share: percent(row.share),

@@ -128,7 +128,7 @@ fn kinds(findings: &Findings, limit: Option<usize>) -> String {
             with_thousands(row.major_faults),
             percent(row.share),
             repeated,
-            kind_explained(row.kind).dimmed().to_string(),
+            kind_explained(row).dimmed().to_string(),
         ];
         record.truncate(columns);
         record
@@ -276,6 +276,15 @@ mod tests {
         let report = strip_str(&text(&findings, Some(90))).to_string();
         assert!(report.contains("at most 69.0 MiB resident"), "{report}");
         assert!(report.contains("  67.0 MiB at a look\n"), "{report}");
+    }
+
+    #[test]
+    fn what_may_be_the_programs_own_is_not_said_to_be_mallocs() {
+        let mut findings = sample::storm();
+        findings.kinds[0].guessed_share = 0.9;
+        let report = strip_str(&text(&findings, None)).to_string();
+        assert!(report.contains("  the heap and anonymous memory\n"), "{report}");
+        assert!(report.contains("89 % of the faults are in anonymous memory that may be"));
     }
 
     #[test]

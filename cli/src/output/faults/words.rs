@@ -4,6 +4,9 @@ use crate::faults::{Findings, Kind, KindRow, SiteRow, minor_faults_text};
 use crate::output::printable;
 use crate::output::quantity::{bytes_text, percent, with_thousands};
 
+/// So many are worth a word.
+const GUESSED_SHARE_TOLD: f64 = 0.05;
+
 pub fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Allocator => "allocator",
@@ -14,8 +17,11 @@ pub fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-pub fn kind_explained(kind: Kind) -> &'static str {
-    match kind {
+pub fn kind_explained(row: &KindRow) -> &'static str {
+    match row.kind {
+        Kind::Allocator if row.guessed_share >= GUESSED_SHARE_TOLD => {
+            "the heap and anonymous memory"
+        }
         Kind::Allocator => "the heap and malloc's mappings",
         Kind::Stack => "of the threads",
         Kind::File => "programs, libraries, mapped files",
@@ -93,6 +99,14 @@ pub fn remarks(findings: &Findings) -> Vec<String> {
              only, or with kernel.perf_event_paranoid at 1."
                 .to_owned(),
         );
+    }
+    let guessed = findings.share(Kind::Allocator) * findings.guessed_share(Kind::Allocator);
+    if guessed >= GUESSED_SHARE_TOLD {
+        remarks.push(format!(
+            "{} of the faults are in anonymous memory that may be the program's own mappings: they \
+             are counted as the allocator's.",
+            percent(guessed)
+        ));
     }
     if findings.recorded_share < 0.95 && findings.minor_faults > 0 {
         remarks.push(format!(
