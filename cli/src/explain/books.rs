@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::ops::Range;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -293,6 +294,23 @@ fn second_bin(
     let given = memory.word(counted + note.sampler.given)? & 0xffff;
     let handed_out = memory.word(cache + note.cache.room + 4 * bin)? & u64::from(u32::MAX);
     Ok(given.saturating_sub(handed_out))
+}
+
+/// Where all that lies that a heap has taken: its spans, and its records of them.
+pub fn ranges(note: &Note, memory: &dyn Memory) -> io::Result<Vec<Range<u64>>> {
+    let mut chunks = chunks(note, memory)?;
+    chunks.sort_unstable();
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for span in spans(note, memory, &chunks)? {
+        match ranges.last_mut() {
+            Some(last) if last.end == span.start => last.end = span.end,
+            _ => ranges.push(span.start..span.end),
+        }
+    }
+    ranges.extend(chunks.iter().map(|(_, address)| *address..address + note.chunk_next));
+    let blocks = links(memory, note.newest_metadata, 0)?;
+    ranges.extend(blocks.iter().map(|block| *block..block + note.metadata_block_size));
+    Ok(ranges)
 }
 
 /// The elements of a list whose first one the word at `head` names; the next one's name stands at

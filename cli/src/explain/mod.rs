@@ -9,6 +9,7 @@
 //!                  says, core_pages.rs what it holds
 //!   note.rs        where primalloc's books are in it
 //!   books.rs       what these say: blocks in use, cached, free, by size
+//!   heap.rs        where its memory lies, for who asks nothing else
 //!   options.rs     which options are set in it
 //!   serving.rs     whether malloc is primalloc's before it has a heap
 //!   limits.rs      what it may have at most
@@ -24,6 +25,7 @@ mod core_kind;
 mod core_notes;
 mod core_pages;
 mod functions;
+mod heap;
 mod image;
 mod limits;
 mod mappings;
@@ -44,6 +46,7 @@ use crate::allocators::{PRIMALLOC, name_of_library};
 
 pub use advice::{advice, listed, on_primalloc, program, unread};
 pub use books::SizeRow;
+pub use heap::heap;
 pub use image::{Image, is_loaded};
 pub use limits::{Limit, LimitKind};
 pub use mappings::path_of;

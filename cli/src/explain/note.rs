@@ -202,10 +202,14 @@ impl OptionPlaces {
     }
 }
 
-/// Whether the primalloc that begins at `start` has a heap; None if none is there, or it does not
-/// tell.
+/// That of the primalloc that begins at `start`; None if none is there, or it does not tell.
+pub fn at(memory: &dyn Memory, start: u64) -> Option<Note> {
+    find(memory, start).ok()??.ok()
+}
+
+/// Whether the primalloc that begins at `start` has a heap; None as above.
 pub fn has_heap(memory: &dyn Memory, start: u64) -> Option<bool> {
-    let note = find(memory, start).ok()??.ok()?;
+    let note = at(memory, start)?;
     memory.word(note.newest_chunk).ok().map(|chunk| chunk != 0)
 }
 

@@ -63,14 +63,13 @@ fn called(memory: &dyn Memory, starts: impl Iterator<Item = u64>) -> Option<(u64
 /// that may not be looked into, or is being loaded, or of a library that does not tell.
 pub fn server(pid: i32, maps: &[MemoryMap]) -> Option<Server> {
     let memory = ProcessMemory::open(pid).ok()?;
-    let begins = |&index: &usize| maps[index].offset == 0 && is_loaded(&maps[index..]);
-    let starts = || (0..maps.len()).filter(begins).map(|index| maps[index].address.0);
-    let is_silent = |&index: &usize| {
-        let is_ours = path_of(&maps[index]).is_some_and(|path| is_library(path));
-        is_ours && has_heap(&memory, maps[index].address.0).is_none()
+    let starts = || beginnings(maps).map(|map| map.address.0);
+    let is_silent = |map: &MemoryMap| {
+        let is_ours = path_of(map).is_some_and(|path| is_library(path));
+        is_ours && has_heap(&memory, map.address.0).is_none()
     };
     let told: Vec<bool> = starts().filter_map(|start| has_heap(&memory, start)).collect();
-    if told.is_empty() || (0..maps.len()).filter(begins).any(|index| is_silent(&index)) {
+    if told.is_empty() || beginnings(maps).any(is_silent) {
         return None;
     }
     if told.contains(&true) {
@@ -83,6 +82,12 @@ pub fn server(pid: i32, maps: &[MemoryMap]) -> Option<Server> {
             file.cloned().map(Server::Other)
         }
     }
+}
+
+/// The first mappings of programs and libraries.
+pub fn beginnings(maps: &[MemoryMap]) -> impl Iterator<Item = &MemoryMap> {
+    let begins = |&index: &usize| maps[index].offset == 0 && is_loaded(&maps[index..]);
+    (0..maps.len()).filter(begins).map(|index| &maps[index])
 }
 
 /// Where the loader's list says that the tables of each are which it links by.

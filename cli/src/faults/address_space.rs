@@ -6,6 +6,7 @@
 //! are counted with it, and go to a kind when it is replaced.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -64,6 +65,8 @@ pub struct Mapping {
     pub is_executable: bool,
     ground: Ground,
     is_allocators: bool,
+    /// The allocator's books were asked whether it is its.
+    is_looked_up: bool,
     tally: Tally,
 }
 
@@ -140,6 +143,7 @@ impl AddressSpace {
                 is_executable: map.perms.contains(MMPermissions::EXECUTE),
                 ground,
                 is_allocators: false,
+                is_looked_up: false,
                 tally: Tally::default(),
             };
             space.insert(mapping);
@@ -161,19 +165,17 @@ impl AddressSpace {
             name: mapped.name.as_str().into(),
             is_executable: mapped.is_executable,
             ground,
-            is_allocators: self.is_mostly_allocators(&mapped.range),
+            is_allocators: self.is_mostly(&mapped.range, |mapping| mapping.is_allocators),
+            is_looked_up: self.is_mostly(&mapped.range, |mapping| mapping.is_looked_up),
             tally: Tally::default(),
         })
     }
 
     /// A mapping that grows or changes its protection is reported anew.
-    fn is_mostly_allocators(&self, range: &std::ops::Range<u64>) -> bool {
-        let shared = |mapping: &Mapping| {
-            mapping.end.min(range.end).saturating_sub(mapping.start.max(range.start))
-        };
-        let known: u64 =
-            self.overlapping(range.start, range.end).filter(|m| m.is_allocators).map(shared).sum();
-        known > 0 && known >= (range.end - range.start) / 2
+    fn is_mostly(&self, range: &Range<u64>, is_so: fn(&&Mapping) -> bool) -> bool {
+        let shared = |mapping: &Mapping| shared_bytes(range, &(mapping.start..mapping.end));
+        let known = self.overlapping(range.start, range.end).filter(is_so).map(shared).sum();
+        is_most(known, range)
     }
 
     fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Mapping> {
@@ -247,7 +249,9 @@ impl AddressSpace {
 
     fn kind_of(&self, mapping: &Mapping) -> Kind {
         match mapping.kind() {
-            Kind::OwnMapping if self.allocator.is_some() => Kind::Allocator,
+            Kind::OwnMapping if self.allocator.is_some() && !mapping.is_looked_up => {
+                Kind::Allocator
+            }
             kind => kind,
         }
     }
@@ -299,6 +303,18 @@ impl AddressSpace {
         }
     }
 
+    /// The allocator's books say what is its, in the order of addresses; the rest is not.
+    pub fn take_heap(&mut self, heap: &[Range<u64>]) {
+        for mapping in self.mappings.values_mut().filter(|m| m.ground == Ground::Anonymous) {
+            let range = mapping.start..mapping.end;
+            let parts = &heap[heap.partition_point(|part| part.end <= range.start)..];
+            let parts = parts.iter().take_while(|part| part.start < range.end);
+            let known = parts.map(|part| shared_bytes(&range, part)).sum();
+            mapping.is_allocators |= is_most(known, &range);
+            mapping.is_looked_up = true;
+        }
+    }
+
     /// Takes over the names that ranges have been given since.
     pub fn take_names(&mut self, maps: &[MemoryMap]) {
         for map in maps.iter().filter(|map| is_named_by_allocator(map)) {
@@ -309,6 +325,14 @@ impl AddressSpace {
             }
         }
     }
+}
+
+fn shared_bytes(one: &Range<u64>, other: &Range<u64>) -> u64 {
+    one.end.min(other.end).saturating_sub(one.start.max(other.start))
+}
+
+fn is_most(bytes: u64, range: &Range<u64>) -> bool {
+    bytes > 0 && bytes >= (range.end - range.start) / 2
 }
 
 fn ground_of_name(name: &str, is_shared: bool) -> Ground {
@@ -426,6 +450,25 @@ mod tests {
         assert_eq!(space.settle(), [(Kind::Allocator, Tally { guessed: 4, ..tally })]);
         seen.mark_allocators(0x10_0000);
         assert_eq!(seen.settle(), [(Kind::Allocator, tally)]);
+    }
+
+    #[test]
+    fn an_allocators_books_tell_its_memory_from_the_programs() {
+        let mut space = AddressSpace { allocator: Some("primalloc"), ..AddressSpace::default() };
+        space.map(&mapped(0x10_0000, 0x20_0000, "//anon"));
+        space.map(&mapped(0x20_0000, 0x30_0000, "//anon"));
+        space.take_heap(&[0x8_0000..0x9_0000, 0x10_0000..0x18_0000, 0x40_0000..0x50_0000]);
+        let new = Tally { minor: 3, ..Tally::default() };
+        for start in [0x10_0000, 0x20_0000] {
+            space.count(start, new);
+            space.map(&mapped(start + 0x1000, start + 0x10_0000, "//anon"));
+        }
+        assert_eq!(kind(&space, 0x18_0000, MAIN_STACK), Kind::Allocator, "mapped anew");
+        assert_eq!(kind(&space, 0x28_0000, MAIN_STACK), Kind::OwnMapping, "mapped anew");
+        space.map(&mapped(0x60_0000, 0x70_0000, "//anon"));
+        space.count(0x60_0000, new);
+        let guessed: u64 = space.settle().iter().map(|(_, tally)| tally.guessed).sum();
+        assert_eq!(guessed, 3, "what came after the last look");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! From findings to plain words: one table of rules, each a condition and what it means.
 
+use std::time::Duration;
+
 use super::{Findings, Kind};
 use crate::allocators::{GLIBC, PRIMALLOC};
 use crate::output::with_thousands;
@@ -232,11 +234,24 @@ const CURES: [(&str, &str); 5] = [
     ("tcmalloc", "tcmalloc does with TCMALLOC_RELEASE_RATE=0 in the environment."),
 ];
 
+/// What CURES has primalloc do.
+const CURE_DELAY: Duration = Duration::from_secs(10);
+const ENDLESS_CURE: &str = "It gives no free memory back by itself here, as PRIMALLOC_PURGE is 0: \
+     the program has it given back, or reads memory before it writes it.";
+
 fn cure(findings: &Findings) -> String {
     let allocator = findings.subject.allocator.as_deref().unwrap_or_default();
     let own = CURES.iter().find(|(name, _)| *name == allocator).map_or("", |(_, cure)| cure);
     if allocator == PRIMALLOC {
-        return own.to_owned();
+        return match findings.keeps_for {
+            Some(Duration::MAX) => ENDLESS_CURE.to_owned(),
+            Some(delay) if delay >= CURE_DELAY => format!(
+                "It keeps free memory for {} s already; PRIMALLOC_PURGE=0 makes it keep that for \
+                 good.",
+                with_thousands(delay.as_secs())
+            ),
+            _ => own.to_owned(),
+        };
     }
     let command = match findings.subject.pid {
         None => &findings.subject.command,
@@ -283,8 +298,6 @@ pub fn advice(findings: &Findings) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::Timeline;
     use super::super::sample::storm;
     use super::*;
@@ -327,6 +340,20 @@ mod tests {
         findings.subject.allocator = Some(PRIMALLOC.to_owned());
         let text = said(&findings);
         assert!(text.contains("PRIMALLOC_PURGE_DELAY") && !text.contains("primalloc run"));
+    }
+
+    #[test]
+    fn no_setting_is_advised_that_is_in_force() {
+        let mut findings = storm();
+        findings.subject.allocator = Some(PRIMALLOC.to_owned());
+        for (seconds, words) in [(1, "PRIMALLOC_PURGE_DELAY=10s"), (10, "for 10 s already")] {
+            findings.keeps_for = Some(Duration::from_secs(seconds));
+            assert!(said(&findings).contains(words), "{}", said(&findings));
+        }
+        assert!(!said(&findings).contains("PURGE_DELAY"));
+        findings.keeps_for = Some(Duration::MAX);
+        let text = said(&findings);
+        assert!(text.contains("PRIMALLOC_PURGE is 0") && !text.contains("DELAY"), "{text}");
     }
 
     #[test]

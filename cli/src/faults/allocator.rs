@@ -2,12 +2,16 @@
 //! what it has mapped.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use procfs::process::{MMapPath, MemoryMap};
 
 use crate::allocators;
-use crate::explain::{Server, server};
+use crate::explain::{Server, Setting, Value, server};
 use crate::processes::{ANONYMOUS_NAME, is_library};
+
+/// The default, which settings leave out.
+const PURGE_DELAY: Duration = Duration::from_millis(500);
 
 /// The one whose malloc a process calls that has primalloc loaded, if that can be told. Without a
 /// name it is the program's own.
@@ -46,6 +50,20 @@ fn is_named_by_us(path: &MMapPath) -> bool {
     matches!(path, MMapPath::Other(name) if name.starts_with(ANONYMOUS_NAME))
 }
 
+/// For how long primalloc keeps free memory that has these settings; without end, with `purge=0`.
+pub fn keeps_for(settings: &[Setting]) -> Duration {
+    let number = |name: &str| {
+        settings.iter().find(|setting| setting.name == name).and_then(|found| match found.value {
+            Value::Number(number) => Some(number),
+            _ => None,
+        })
+    };
+    match number("purge") {
+        Some(0) => Duration::MAX,
+        _ => number("purge_delay").map_or(PURGE_DELAY, Duration::from_millis),
+    }
+}
+
 /// That of most faults. Where none was seen to fault, or several as often, it is that of the
 /// process itself, whatever those that it started run on.
 pub fn main_allocator(
@@ -73,6 +91,21 @@ mod tests {
         assert_eq!(main_allocator(&equal, Some("glibc")), Some("glibc"));
         let unequal = faults(&[("glibc", 5), ("primalloc", 6)]);
         assert_eq!(main_allocator(&unequal, Some("glibc")), Some("primalloc"));
+    }
+
+    #[test]
+    fn settings_tell_for_how_long_memory_is_kept() {
+        let setting = |name: &str, number: u64| Setting {
+            name: name.to_owned(),
+            value: Value::Number(number),
+            default: Value::Nothing,
+            unit: None,
+            source: None,
+        };
+        let delay = setting("purge_delay", 10_000);
+        assert_eq!(keeps_for(&[]), PURGE_DELAY);
+        assert_eq!(keeps_for(std::slice::from_ref(&delay)), Duration::from_secs(10));
+        assert_eq!(keeps_for(&[delay, setting("purge", 0)]), Duration::MAX);
     }
 
     #[test]

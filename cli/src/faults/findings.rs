@@ -1,6 +1,7 @@
 //! What watching a program has shown: the one source of every output format.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -21,6 +22,8 @@ pub struct Subject {
 #[derive(Clone, Debug)]
 pub struct Findings {
     pub subject: Subject,
+    /// How long primalloc keeps free memory, where a process on it could be asked.
+    pub keeps_for: Option<Duration>,
     pub seconds: f64,
     pub minor_faults: u64,
     pub major_faults: u64,
@@ -108,8 +111,6 @@ impl Findings {
 pub mod sample {
     //! Made-up findings for the tests of the rules and of the formats.
 
-    use std::time::Duration;
-
     use super::*;
 
     /// A program under glibc that faults all of 64 MiB at every turn.
@@ -139,6 +140,7 @@ pub mod sample {
                 pid: None,
                 allocator: Some("glibc".to_owned()),
             },
+            keeps_for: None,
             seconds: 1.0,
             minor_faults: 327_680,
             major_faults: 2,

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use nix::unistd::Pid;
+use procfs::process::MemoryMap;
 
 use super::address_space::{AddressSpace, Place, Tally};
-use super::allocator::{called_allocator, main_allocator, mapped_allocator};
+use super::allocator::{called_allocator, keeps_for, main_allocator, mapped_allocator};
 use super::events::Events;
 use super::findings::{Findings, Subject, kind_rows};
 use super::pages::Pages;
@@ -20,6 +21,7 @@ use super::timeline::Timeline;
 use super::unwind::Unwinding;
 use super::{Kind, refusal};
 use crate::allocators;
+use crate::explain;
 use crate::symbols::Objects;
 
 /// The rings are looked at, and the end is noticed, at least so often.
@@ -27,6 +29,8 @@ const LOOK_MILLISECONDS: u64 = 10;
 /// Names of ranges are read so often, and sooner in the beginning: a short program is gone by then.
 const NAMES_PAUSE: Duration = Duration::from_millis(250);
 const NAMES_PAUSE_FIRST: Duration = Duration::from_millis(1);
+/// And no more often than in so many times what a look takes: the books of a large heap are long.
+const NAMES_PAUSE_TIMES: u32 = 5;
 const EVENTS_BETWEEN_LOOKS: usize = 1024;
 const SITES_MAX: usize = 20;
 const PAGE_BYTES_MIN_LOG: u32 = 12;
@@ -151,6 +155,8 @@ struct Watch {
     allocators: HashMap<&'static str, u64>,
     /// Of the process that is watched, not of those that it started.
     own_allocator: Option<&'static str>,
+    /// Where a process on primalloc was asked.
+    keeps_for: Option<Duration>,
     pages: Pages,
     objects: Objects,
     unwinding: Unwinding,
@@ -183,6 +189,7 @@ impl Watch {
             kinds: HashMap::new(),
             allocators: HashMap::new(),
             own_allocator: None,
+            keeps_for: None,
             pages: Pages::new(),
             objects: Objects::default(),
             unwinding: Unwinding::default(),
@@ -218,7 +225,8 @@ impl Watch {
         if now >= self.next_names {
             self.read_names();
             self.take_sample(); // an interval may be longer than the program
-            self.next_names = now + self.names_pause;
+            let took = self.elapsed() - now;
+            self.next_names = now + self.names_pause.max(took * NAMES_PAUSE_TIMES);
             self.names_pause = (self.names_pause * 2).min(NAMES_PAUSE);
         }
         let now = self.elapsed();
@@ -284,6 +292,17 @@ impl Watch {
             if pid == self.pid.as_raw() {
                 self.own_allocator = name;
             }
+            if name == Some(allocators::PRIMALLOC) {
+                self.read_heap(pid, &maps);
+            }
+        }
+    }
+
+    fn read_heap(&mut self, pid: i32, maps: &[MemoryMap]) {
+        let Some(heap) = explain::heap(pid, maps) else { return };
+        self.keeps_for = heap.settings.as_deref().map(keeps_for).or(self.keeps_for);
+        if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
+            space.take_heap(&heap.ranges);
         }
     }
 
@@ -398,6 +417,7 @@ impl Watch {
         let pid = (self.recorder.plan.target != Target::NextChild).then_some(self.pid.as_raw());
         Findings {
             subject: Subject { command: self.command, pid, allocator },
+            keeps_for: self.keeps_for,
             seconds: self.timeline.seconds(),
             minor_faults: minor,
             major_faults: major,

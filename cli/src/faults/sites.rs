@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::Kind;
 use super::address_space::AddressSpace;
 use super::process_tree::name_in_root;
+use crate::allocators::name_of_library;
 use crate::symbols::{Object, Objects, Role, readable};
 
 /// One line of the report.
@@ -141,8 +142,10 @@ impl Sites {
         objects: &mut Objects,
     ) -> (Code, bool) {
         let frame = frame_of(address, space, objects);
-        let is_allocators = frame.role == Role::Allocator;
         let path = frame.object.as_ref().map(|object| object.path.clone());
+        // All of an allocator's library is, whatever its functions are called.
+        let is_library = path.as_ref().is_some_and(|path| name_of_library(path).is_some());
+        let is_allocators = is_library || frame.role == Role::Allocator;
         let code = *self.codes.entry((path, frame.address)).or_insert_with(|| {
             self.frames.push(frame);
             Code(self.frames.len() - 1)
