@@ -14,7 +14,8 @@ pub struct Change {
     pub function: Function,
     pub line: Option<String>,
     pub bytes: (i64, i64),
-    pub objects: (i64, i64),
+    /// Where both profiles count them; else one could not be held against the other.
+    pub objects: Option<(i64, i64)>,
 }
 
 impl Change {
@@ -27,12 +28,13 @@ impl Change {
 pub struct Comparison {
     pub changes: Vec<Change>,
     pub bytes: (i64, i64),
-    pub objects: (i64, i64),
+    pub objects: Option<(i64, i64)>,
 }
 
 impl Comparison {
     pub fn new(before: (&Stacks, &Series), after: (&Stacks, &Series)) -> Comparison {
         let sites = [before, after].map(|(stacks, series)| Sites::new(stacks, series));
+        let counts_objects = before.1.objects.is_some() && after.1.objects.is_some();
         let mut changes: HashMap<(Rc<str>, Rc<str>), Change> = HashMap::new();
         for (sites, ((stacks, series), is_after)) in
             sites.iter().zip([(before, false), (after, true)])
@@ -40,40 +42,38 @@ impl Comparison {
             for row in &sites.rows {
                 let function = &stacks.functions[row.function as usize];
                 let key = (function.name.clone(), function.library.clone());
-                let change = changes.entry(key).or_insert_with(|| nothing(function));
-                take(change, row, series, is_after);
+                let nothing = || nothing(function, counts_objects);
+                take(changes.entry(key).or_insert_with(nothing), row, series, is_after);
             }
         }
-        let mut changes: Vec<Change> = changes
-            .into_values()
-            .filter(|c| c.growth() != 0 || c.objects.0 != c.objects.1)
-            .collect();
+        let is_changed =
+            |c: &Change| c.growth() != 0 || c.objects.is_some_and(|objects| objects.0 != objects.1);
+        let mut changes: Vec<Change> = changes.into_values().filter(is_changed).collect();
         changes.sort_by_key(|change| {
             (Reverse(change.growth().abs()), Reverse(change.bytes.1), change.function.name.clone())
         });
-        let total = |of: fn(&Series) -> Option<usize>| {
-            let sum = |sites: &Sites, series| of(series).map_or(0, |value| sites.totals[value]);
-            (sum(&sites[0], before.1), sum(&sites[1], after.1))
-        };
+        let totals =
+            |before: usize, after: usize| (sites[0].totals[before], sites[1].totals[after]);
         Comparison {
             changes,
-            bytes: total(|series| Some(series.bytes)),
-            objects: total(|series| series.objects),
+            bytes: totals(before.1.bytes, after.1.bytes),
+            objects: before.1.objects.zip(after.1.objects).map(|(b, a)| totals(b, a)),
         }
     }
 }
 
-fn nothing(function: &Function) -> Change {
-    Change { function: function.clone(), line: None, bytes: (0, 0), objects: (0, 0) }
+fn nothing(function: &Function, counts_objects: bool) -> Change {
+    let objects = counts_objects.then_some((0, 0));
+    Change { function: function.clone(), line: None, bytes: (0, 0), objects }
 }
 
 fn take(change: &mut Change, row: &Row, series: &Series, is_after: bool) {
-    let objects = series.objects.map_or(0, |value| row.own[value]);
-    let bytes = row.own[series.bytes];
-    if is_after {
-        (change.bytes.1, change.objects.1) = (bytes, objects);
-    } else {
-        (change.bytes.0, change.objects.0) = (bytes, objects);
+    let side = |pair: &mut (i64, i64), value: usize| {
+        *(if is_after { &mut pair.1 } else { &mut pair.0 }) = row.own[value];
+    };
+    side(&mut change.bytes, series.bytes);
+    if let Some((pair, value)) = change.objects.as_mut().zip(series.objects) {
+        side(pair, value);
     }
     // Of the later profile where it has one: that is the source that people look at.
     change.line = row.line.clone().or(change.line.take());

@@ -10,13 +10,11 @@ use crate::profile::{Change, Comparison};
 pub fn changes(titles: [&str; 2], label: &str, found: &Comparison, layout: &Layout) -> String {
     let (before, after) = found.bytes;
     let mut text = format!("{} → {}\n", titles[0].bold(), titles[1].bold());
-    text += &format!(
-        "{label} {} → {}: {} in {}\n",
-        size(before),
-        size(after),
-        difference(after - before),
-        counted_difference(found.objects.1 - found.objects.0, "object")
-    );
+    let objects = found.objects.map_or_else(String::new, |(before, after)| {
+        format!(" in {}", counted_difference(after - before, "object"))
+    });
+    let (change, before, after) = (difference(after - before), size(before), size(after));
+    text += &format!("{label} {before} → {after}: {change}{objects}\n");
     if found.changes.is_empty() {
         return text + "No function holds more or less than before.\n";
     }
@@ -35,15 +33,16 @@ fn table(found: &Comparison, layout: &Layout) -> String {
     let column = |title: &str, rank: u8, text: fn(&Change) -> String| {
         Column::new(title, rank, shown.iter().map(|change| text(change)))
     };
-    let objects = |change: &Change| count_difference(change.objects.1 - change.objects.0);
+    let objects = |change: &Change| {
+        change.objects.map_or_else(String::new, |(before, after)| count_difference(after - before))
+    };
     let name = |change: &&Change| Name::new(&change.function.short_name, None);
+    let mut numbers = vec![column("change", STAYS, |change| difference(change.growth()))];
+    numbers.extend(found.objects.map(|_| column("objects", 2, objects)));
+    numbers.push(column("before", 3, |change| size(change.bytes.0)));
+    numbers.push(column("after", 4, |change| size(change.bytes.1)));
     Columns {
-        numbers: vec![
-            column("change", STAYS, |change| difference(change.growth())),
-            column("objects", 2, objects),
-            column("before", 3, |change| size(change.bytes.0)),
-            column("after", 4, |change| size(change.bytes.1)),
-        ],
+        numbers,
         names: shown.iter().map(name).collect(),
         places: vec![
             column("line", 5, |change| change.line.clone().unwrap_or_default()),

@@ -173,23 +173,26 @@ pub fn changes(sources: &Sources, most: Option<usize>) -> String {
     let view = |series: &'_ [Series; 2]| {
         let [before, after] = [0, 1].map(|number| (sources.stacks[number], &series[number]));
         let found = Comparison::new(before, after);
-        let has_objects = series[0].objects.is_some() && series[1].objects.is_some();
-        let amount = |bytes, objects| Amount { bytes, objects: has_objects.then_some(objects) };
-        let part = |change: &Change| ChangePart {
-            function: change.function.name.to_string(),
-            library: change.function.library.to_string(),
-            line: change.line.clone(),
-            before: amount(change.bytes.0, change.objects.0),
-            after: amount(change.bytes.1, change.objects.1),
+        let amounts = |bytes: (i64, i64), objects: Option<(i64, i64)>| {
+            let (before, after) = objects.unzip();
+            let amount = |bytes, objects| Amount { bytes, objects };
+            (amount(bytes.0, before), amount(bytes.1, after))
         };
-        (
-            amount(found.bytes.0, found.objects.0),
-            amount(found.bytes.1, found.objects.1),
-            found.changes.iter().take(most.unwrap_or(usize::MAX)).map(part).collect(),
-        )
+        let part = |change: &Change| {
+            let (before, after) = amounts(change.bytes, change.objects);
+            ChangePart {
+                function: change.function.name.to_string(),
+                library: change.function.library.to_string(),
+                line: change.line.clone(),
+                before,
+                after,
+            }
+        };
+        let changes = found.changes.iter().take(most.unwrap_or(usize::MAX)).map(part);
+        (amounts(found.bytes, found.objects), changes.collect())
     };
     let views = sources.series.iter().map(|series| {
-        let (before, after, functions) = view(series);
+        let ((before, after), functions) = view(series);
         ViewPart { view: &series[1].label, before, after, functions }
     });
     text(&ChangesDocument {

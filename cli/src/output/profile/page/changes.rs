@@ -45,6 +45,7 @@ struct ViewPart {
     change: String,
     is_more: bool,
     flames: Vec<Flame>,
+    has_objects: bool,
     rows: Vec<RowPart>,
     rest: usize,
 }
@@ -108,13 +109,14 @@ fn view_part(sources: &Sources, series: &[Series; 2]) -> Result<ViewPart> {
         change: difference(found.bytes.1 - found.bytes.0),
         is_more: found.bytes.1 > found.bytes.0,
         flames,
+        has_objects: found.objects.is_some(),
         rows: found.changes.iter().take(ROWS).map(|change| row(change, largest)).collect(),
         rest: found.changes.len().saturating_sub(ROWS),
     })
 }
 
 fn row(change: &Change, largest: i64) -> RowPart {
-    let objects = change.objects.1 - change.objects.0;
+    let objects = change.objects.map_or(0, |(before, after)| after - before);
     RowPart {
         name: clipped(&change.function.short_name, 120),
         full_name: clipped(&change.function.name, 480),
@@ -157,7 +159,7 @@ pub fn together(sides: [(&Stacks, &Series); 2]) -> (Vec<Function>, Vec<Line>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{sample, series};
+    use crate::profile::{parse, sample, series};
 
     #[test]
     fn a_page_shows_both_sides() {
@@ -180,5 +182,22 @@ mod tests {
         assert!(!page.contains("before <1>"));
         assert!(page.contains("before 12.0 MiB, +8.00 MiB"));
         assert!(page.contains("after 20.0 MiB, +8.00 MiB"));
+        assert!(page.contains(">objects</th>"));
+    }
+
+    #[test]
+    fn what_does_not_count_objects_has_no_column_of_them() {
+        let profiles = ["main;f 1000\n", "main;f 3000\n"];
+        let profiles = profiles.map(|text| parse(text.as_bytes()).unwrap());
+        let stacks = [Stacks::new(&profiles[0]), Stacks::new(&profiles[1])];
+        let all = [[series(&profiles[0]).remove(0), series(&profiles[1]).remove(0)]];
+        let sources = Sources {
+            titles: ["before", "after"],
+            stacks: [&stacks[0], &stacks[1]],
+            series: &all,
+            remarks: &[],
+        };
+        let page = changes_html(&sources).unwrap();
+        assert!(page.contains("+1.95 KiB") && !page.contains(">objects</th>"));
     }
 }
