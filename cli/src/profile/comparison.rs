@@ -1,9 +1,8 @@
 //! Two profiles side by side: who holds more in the second, and who less.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::rc::Rc;
 
+use super::common::Common;
 use super::sites::{Row, Sites};
 use super::stacks::{Function, Stacks};
 use super::views::Series;
@@ -35,20 +34,23 @@ impl Comparison {
     pub fn new(before: (&Stacks, &Series), after: (&Stacks, &Series)) -> Comparison {
         let sites = [before, after].map(|(stacks, series)| Sites::new(stacks, series));
         let counts_objects = before.1.objects.is_some() && after.1.objects.is_some();
-        let mut changes: HashMap<(Rc<str>, Rc<str>), Change> = HashMap::new();
-        for (sites, ((stacks, series), is_after)) in
-            sites.iter().zip([(before, false), (after, true)])
-        {
-            for row in &sites.rows {
-                let function = &stacks.functions[row.function as usize];
-                let key = (function.name.clone(), function.library.clone());
-                let nothing = || nothing(function, counts_objects);
-                take(changes.entry(key).or_insert_with(nothing), row, series, is_after);
+        let common = Common::new(before.0, after.0);
+        let nothing = |function: Function| Change {
+            function,
+            line: None,
+            bytes: (0, 0),
+            objects: counts_objects.then_some((0, 0)),
+        };
+        let mut changes: Vec<Change> = common.functions.into_iter().map(nothing).collect();
+        for (side, series) in [before.1, after.1].into_iter().enumerate() {
+            for row in &sites[side].rows {
+                let number = common.numbers[side][row.function as usize];
+                take(&mut changes[number as usize], row, series, side == 1);
             }
         }
         let is_changed =
             |c: &Change| c.growth() != 0 || c.objects.is_some_and(|objects| objects.0 != objects.1);
-        let mut changes: Vec<Change> = changes.into_values().filter(is_changed).collect();
+        changes.retain(is_changed);
         changes.sort_by_key(|change| {
             (Reverse(change.growth().abs()), Reverse(change.bytes.1), change.function.name.clone())
         });
@@ -60,11 +62,6 @@ impl Comparison {
             objects: before.1.objects.zip(after.1.objects).map(|(b, a)| totals(b, a)),
         }
     }
-}
-
-fn nothing(function: &Function, counts_objects: bool) -> Change {
-    let objects = counts_objects.then_some((0, 0));
-    Change { function: function.clone(), line: None, bytes: (0, 0), objects }
 }
 
 fn take(change: &mut Change, row: &Row, series: &Series, is_after: bool) {

@@ -8,9 +8,11 @@
 //!   symbolise.rs  functions and lines for the locations that have none
 //!   stacks.rs     the same stacks with functions as numbers
 //!   sites.rs      the table of who holds what
+//!   common.rs     which functions of two profiles are the same
 //!   comparison.rs two profiles side by side
 
 mod collapsed;
+mod common;
 mod comparison;
 mod facts;
 mod legacy;
@@ -22,6 +24,7 @@ mod stacks;
 mod symbolise;
 mod views;
 
+pub use common::Common;
 pub use comparison::{Change, Comparison};
 pub use facts::{Bucket, Facts, Kind, Point};
 #[cfg(test)]

@@ -19,7 +19,8 @@ Examples:
   primalloc diff --view total old-version.pb.gz new-version.pb.gz
   primalloc diff --html diff.html monday.pb.gz friday.pb.gz
 
-The profiles may be of different runs, versions and formats: functions are compared by their names.
+The profiles may be of different runs, versions and formats: functions are compared by their names,
+also where the file of a program or library is called otherwise in the second.
 
 Exit status: 0; 125 if a file is no profile of memory, or something cannot be read or written.";
 

@@ -1,7 +1,6 @@
 //! Two profiles side by side as one page: differential flame graphs, and who holds more or less.
 
-use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use askama::Template;
@@ -12,7 +11,7 @@ use super::super::words::{clipped, count_difference, difference, size};
 use super::flame::{Dress, Flame, Line, flame};
 use super::view::{self, Figure, part};
 use super::{FUNCTIONS_INSIDE, SCRIPT, STYLE, VIEWS_MAX, facts_of, inside, made_by};
-use crate::profile::{Change, Comparison, Function, Profile, Series, Stacks};
+use crate::profile::{Change, Common, Comparison, Function, Profile, Series, Stacks};
 
 const ROWS: usize = 60;
 
@@ -131,29 +130,21 @@ fn row(change: &Change, largest: i64) -> RowPart {
     }
 }
 
-/// The stacks of both, with functions that are the same by their names.
+/// The stacks of both, with functions that are the same in both.
 pub fn together(sides: [(&Stacks, &Series); 2]) -> (Vec<Function>, Vec<Line>) {
-    let mut functions: Vec<Function> = Vec::new();
-    let mut numbers: HashMap<(Rc<str>, Rc<str>), u32> = HashMap::new();
+    let common = Common::new(sides[0].0, sides[1].0);
     let mut lines: BTreeMap<Vec<u32>, (i64, i64)> = BTreeMap::new();
     for (side, (stacks, series)) in sides.into_iter().enumerate() {
-        let mut number = |function: &Function| {
-            let key = (function.name.clone(), function.library.clone());
-            *numbers.entry(key).or_insert_with(|| {
-                functions.push(function.clone());
-                functions.len() as u32 - 1
-            })
-        };
-        let common: Vec<u32> = stacks.functions.iter().map(&mut number).collect();
+        let numbers = &common.numbers[side];
         for (stack, bytes) in by_function(stacks, series.bytes) {
-            let stack = stack.into_iter().map(|function| common[function as usize]).collect();
+            let stack = stack.into_iter().map(|function| numbers[function as usize]).collect();
             let sums = lines.entry(stack).or_default();
             let sum = if side == 0 { &mut sums.0 } else { &mut sums.1 };
             *sum = sum.saturating_add(bytes);
         }
     }
     let line = |(stack, (before, bytes))| Line { stack, before, bytes };
-    (functions, lines.into_iter().map(line).collect())
+    (common.functions, lines.into_iter().map(line).collect())
 }
 
 #[cfg(test)]
