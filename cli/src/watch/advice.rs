@@ -83,7 +83,14 @@ fn whole(found: &Watched) -> String {
         _ if trend.change_bytes <= -found.change_min() => {
             format!("It has become smaller by {change} in {time}, from {first} to {last}.")
         }
-        _ => format!("It has not grown in {time}: {first} at first, {last} in the end."),
+        _ if first == last => {
+            format!("It has not grown in {time}: {first} at first, {last} in the end.")
+        }
+        _ => format!(
+            "It has not grown in {time} by as much as counts, {}: {first} at first, {last} in the \
+             end.",
+            bytes_text(found.change_min() as u64)
+        ),
     }
 }
 
@@ -178,6 +185,19 @@ mod tests {
         assert_eq!(
             sentences,
             ["It has not grown in 110 seconds: 122 MiB at first, 122 MiB in the end."]
+        );
+    }
+
+    #[test]
+    fn of_what_changes_too_little_it_is_told_what_would_count() {
+        let mut found = at_rest();
+        let last = found.moments.all.last_mut().unwrap();
+        last.resident_bytes += 1 << 20;
+        let sentences = advice(&found);
+        assert_eq!(
+            sentences,
+            ["It has not grown in 110 seconds by as much as counts, 1.22 MiB: 122 MiB at first, \
+              123 MiB in the end."]
         );
     }
 

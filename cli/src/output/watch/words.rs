@@ -46,7 +46,11 @@ pub fn headline(found: &Watched) -> String {
         return format!("{resident} at the only look");
     }
     if whole.change_bytes.abs() < found.change_min() {
-        return format!("{resident}, as {} before", time_text(found.seconds()));
+        let before = format!("{resident}, as {} before", time_text(found.seconds()));
+        return match bytes_text(whole.first_bytes) == bytes_text(whole.last_bytes) {
+            true => before,
+            false => format!("{before} but for {}", signed_bytes(whole.change_bytes)),
+        };
     }
     format!("{resident}, {} in {}", signed_bytes(whole.change_bytes), time_text(found.seconds()))
 }
@@ -142,6 +146,15 @@ mod tests {
         assert_eq!((per.name, per.rate(&found, &found.whole())), ("a second", "+20.0 MiB".into()));
         let found = at_rest();
         assert_eq!(per.rate(&found, &found.whole()), "–");
+    }
+
+    #[test]
+    fn what_changes_too_little_is_seen_all_the_same() {
+        let mut found = at_rest();
+        assert!(headline(&found).ends_with(" resident, as 110 seconds before"));
+        found.moments.all.last_mut().unwrap().resident_bytes += 1 << 20;
+        let told = headline(&found);
+        assert!(told.ends_with(" resident, as 110 seconds before but for +1.00 MiB"), "{told}");
     }
 
     #[test]
