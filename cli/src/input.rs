@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::output::printable;
+
 const STANDARD_INPUT: &str = "-";
 
 pub fn is_standard(path: &Path) -> bool {
@@ -15,7 +17,7 @@ pub fn is_standard(path: &Path) -> bool {
 pub fn name_of(path: &Path) -> String {
     match is_standard(path) {
         true => "standard input".to_owned(),
-        false => path.display().to_string(),
+        false => printable(&path.to_string_lossy()),
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use anyhow::{Context, Result, bail};
 
 use super::model::{Labels, Location, Mapping, Profile, ValueType};
+use crate::output::printable;
 
 const MAPPINGS_TITLES: [&str; 2] = ["MAPPED_LIBRARIES:", "--- Memory map: ---"];
 const VALUES: usize = 4;
@@ -68,7 +69,7 @@ pub fn parse(text: &str) -> Result<Profile> {
 }
 
 fn clipped(line: &str) -> String {
-    line.chars().take(60).collect()
+    printable(&line.chars().take(60).collect::<String>())
 }
 
 /// The mean number of bytes between samples; none where every call was recorded.

@@ -8,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::{Profile, collapsed, legacy, pprof};
 use crate::input;
+use crate::output::printable;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What no profile is larger than; a file that claims more is made to harm.
@@ -53,7 +54,10 @@ fn check_sums(profile: &Profile) -> Result<()> {
     for (index, value_type) in profile.value_types.iter().enumerate() {
         let sizes = profile.samples().map(|sample| sample.values[index].unsigned_abs());
         if sizes.map(u128::from).sum::<u128>() >= 1 << SUM_MAX_LOG {
-            bail!("is damaged: its values of {} come to 2^{SUM_MAX_LOG}", value_type.name);
+            bail!(
+                "is damaged: its values of {} come to 2^{SUM_MAX_LOG}",
+                printable(&value_type.name)
+            );
         }
     }
     Ok(())

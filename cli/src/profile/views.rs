@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 
 use super::Profile;
+use crate::output::printable;
 
 /// What the reader wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -91,7 +92,7 @@ const KNOWN: [(&str, &str); 8] = [
 
 fn label(key: &str) -> String {
     let known = KNOWN.iter().find(|(known, _)| *known == key);
-    known.map_or_else(|| key.replace('_', " "), |(_, label)| (*label).to_owned())
+    known.map_or_else(|| printable(&key.replace('_', " ")), |(_, label)| (*label).to_owned())
 }
 
 fn rank(key: &str) -> usize {
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(tcmallocs, [("memory".into(), true)]);
         assert_eq!(labels(&[("samples", "count"), ("cpu", "nanoseconds")]), []);
         assert_eq!(labels(&[("mapped_bytes", "bytes")]), [("mapped".into(), false)]);
+        assert_eq!(labels(&[("a\nb\x1b[1m_bytes", "bytes")]), [("a�b�[1m".into(), false)]);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use clap::Args;
 
 use crate::arguments::SymbolArguments;
 use crate::input;
-use crate::output::Host;
 use crate::output::profile as output;
+use crate::output::{Host, printable};
 use crate::profile::{self, Kind, Profile, Sample, Series, Sites, Stacks, View};
 use crate::verbs::report_files::{
     STANDARD_OUTPUT, all_of, limit_of, print, print_beside, take_output, write, write_page,
@@ -138,7 +138,7 @@ impl ShownArguments {
         let mut series = profile::series(&profile);
         if series.is_empty() {
             let names: Vec<&str> = profile.value_types.iter().map(|t| t.name.as_str()).collect();
-            bail!("is no profile of memory: its values are {}", names.join(", "));
+            bail!("is no profile of memory: its values are {}", printable(&names.join(", ")));
         }
         put_first(self.view.or(usual), &profile, &mut series)?;
         for (what, wanted) in [("thread", &self.thread), ("tag", &self.tag)] {
@@ -162,6 +162,7 @@ impl ShownArguments {
 }
 
 fn nameless_remark(library: &str) -> String {
+    let library = printable(library);
     format!(
         "Most of it is asked for by functions that have no names here, those of {library} first: \
          its debug symbols would name them (a package -dbgsym or -dbg, or --debug-directory). What \
@@ -204,7 +205,11 @@ fn keep(profile: &mut Profile, what: &str, wanted: &str) -> Result<()> {
         names.retain(|name| !name.is_empty());
         match names.len() {
             0 => bail!("names no {what} at all"),
-            _ => bail!("has no {what} '{wanted}'; it has {}", names.join(", ")),
+            _ => bail!(
+                "has no {what} '{}'; it has {}",
+                printable(wanted),
+                printable(&names.join(", "))
+            ),
         }
     }
     profile.retain(|profile, sample| &*profile.names[number(sample) as usize] == wanted);
@@ -298,5 +303,24 @@ impl Heading<'_> {
             remarks: &shown.remarks,
             host: (!self.to_output).then(Host::of_this_machine),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Labels, sample};
+
+    #[test]
+    fn names_that_a_profile_has_stay_in_the_line_of_the_complaint() {
+        let mut profile = sample::service();
+        let thread = profile.name_number("red\x1b[31m\nprimalloc: all is well");
+        profile.push([0], [1; 8], Labels { thread, ..Labels::default() });
+        let complaint = keep(&mut profile, "thread", "x\n").unwrap_err().to_string();
+        assert_eq!(
+            complaint,
+            "has no thread 'x�'; it has red�[31m�primalloc: all is well, service, worker"
+        );
+        assert!(nameless_remark("lib\x1b[8m.so").contains("those of lib�[8m.so first"));
     }
 }
