@@ -5,9 +5,13 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// "100ms", "10s", "2m", "8h". Of a plain number some would say that it is seconds, and the
-/// allocator's options that it is milliseconds.
 pub fn time(text: &str) -> Result<Duration, String> {
+    time_from(SHORTEST, text)
+}
+
+/// "100ms", "10s", "2m", "8h", and no less than `shortest`. Of a plain number some would say that
+/// it is seconds, and the allocator's options that it is milliseconds.
+pub fn time_from(shortest: Duration, text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 = digits.parse().map_err(|_| "not a time such as 100ms or 10s".to_owned())?;
     let factor = match &text[digits.len()..] {
@@ -23,8 +27,8 @@ pub fn time(text: &str) -> Result<Duration, String> {
         unit => return Err(format!("'{unit}' is no unit of time: ms, s, m or h")),
     };
     match Duration::try_from_secs_f64(number * factor) {
-        Ok(time) if (SHORTEST..=LONGEST).contains(&time) => Ok(time),
-        _ => Err("a time from 1ms to 168 hours is needed".to_owned()),
+        Ok(time) if (shortest..=LONGEST).contains(&time) => Ok(time),
+        _ => Err(format!("a time from {}ms to 168 hours is needed", shortest.as_millis())),
     }
 }
 

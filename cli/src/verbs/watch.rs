@@ -18,7 +18,7 @@ use super::report_files::{
     write, write_page,
 };
 use super::run::start_with;
-use super::times::time;
+use super::times::{time, time_from};
 use crate::arguments::PreloadArguments;
 use crate::child::Supervisor;
 use crate::output::watch as output;
@@ -91,10 +91,7 @@ fn number(text: &str) -> Result<i32, String> {
 }
 
 fn every(text: &str) -> Result<Duration, String> {
-    match time(text)? {
-        every if every >= EVERY_MIN => Ok(every),
-        _ => Err(format!("looks are {}ms apart at least", EVERY_MIN.as_millis())),
-    }
+    time_from(EVERY_MIN, text)
 }
 
 impl WatchArguments {
