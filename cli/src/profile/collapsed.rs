@@ -30,6 +30,17 @@ pub fn parse(text: &str) -> Option<Profile> {
     (profile.sample_count() > 0).then_some(profile)
 }
 
+/// Whether each line has two numbers: the first would be taken for a part of a function's name.
+pub fn is_comparison(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    let has_two = |line: &str| {
+        let mut words = line.rsplitn(3, ' ');
+        let mut is_number = || words.next().is_some_and(|word| word.parse::<i64>().is_ok());
+        is_number() && is_number() && words.next().is_some()
+    };
+    lines.peek().is_some() && lines.all(has_two)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +53,12 @@ mod tests {
         assert_eq!((names, profile.total(0)), (vec!["malloc", "read a", "main"], 15));
         assert_eq!(profile.locations.len(), 3);
         assert!(parse("no number here\n").is_none() && parse("").is_none());
+    }
+
+    #[test]
+    fn a_comparison_has_two_numbers_in_each_line() {
+        assert!(is_comparison("main;read a 12 -3\n\nmain 0 5\n"));
+        assert!(!is_comparison("main;worker 1 12\nmain 5\n") && !is_comparison("12 5\n"));
+        assert!(!is_comparison(""));
     }
 }

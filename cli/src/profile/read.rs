@@ -85,6 +85,10 @@ fn parse_plain(bytes: &[u8]) -> Result<Profile> {
     };
     match text {
         None => Err(error),
+        Some(text) if collapsed::is_comparison(text) => bail!(
+            "is no profile: its lines have two numbers each, as diff --collapsed writes them; \
+             diff shows the two profiles that it is made from"
+        ),
         Some(text) => collapsed::parse(text).context(
             "is no profile: neither pprof's protocol buffer, nor a heap profile as text, nor \
              collapsed stacks",
@@ -139,6 +143,7 @@ mod tests {
         assert_eq!(message(b""), "is empty");
         assert!(message(b"hello there\n").starts_with("is no profile: neither"));
         assert!(message(&zipped(b"hello")).starts_with("is no profile"));
+        assert!(message(b"main;f 12 34\nmain 0 5\n").contains("as diff --collapsed writes them"));
         assert!(message(b"\xff\xfe\x00\x01").starts_with("is no pprof profile"));
         let packed = pprof::encode(&sample::service()).unwrap();
         assert!(message(&packed[..packed.len() / 2]).starts_with("is damaged: gzip"));
