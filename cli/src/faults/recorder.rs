@@ -16,7 +16,7 @@ use super::findings::{Findings, Subject, kind_rows};
 use super::pages::Pages;
 use super::process_tree::{ProcessTree, Sample, is_running, maps_of};
 use super::records::{Event, Fault, Mapped, Stack};
-use super::sites::{Code, Sites, Trace};
+use super::sites::{Codes, Sites, Trace};
 use super::timeline::Timeline;
 use super::unwind::Unwinding;
 use super::{Kind, refusal};
@@ -354,7 +354,7 @@ impl Watch {
         }
         self.pages.forget(pid);
         self.unwinding.forget(pid);
-        self.codes.processes.remove(&pid);
+        self.codes.forget(pid);
     }
 
     fn count(&mut self, fault: &Fault) {
@@ -431,36 +431,6 @@ impl Watch {
             timeline: self.timeline,
             unattributed: self.recorder.unattributed,
         }
-    }
-}
-
-/// What is known of the instructions of each process, as long as its code stays where it is.
-#[derive(Default)]
-struct Codes {
-    processes: HashMap<u32, Known>,
-}
-
-#[derive(Default)]
-struct Known {
-    /// Of the mappings that they were looked up in.
-    generation: u64,
-    instructions: HashMap<u64, (Code, bool)>,
-}
-
-impl Codes {
-    fn get(
-        &mut self,
-        fault: &Fault,
-        space: &AddressSpace,
-        sites: &mut Sites,
-        objects: &mut Objects,
-    ) -> (Code, bool) {
-        let known = self.processes.entry(fault.pid).or_default();
-        if known.generation != space.generation {
-            *known = Known { generation: space.generation, ..Known::default() };
-        }
-        let look = || sites.code(fault.instruction, space, objects);
-        *known.instructions.entry(fault.instruction).or_insert_with(look)
     }
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::Kind;
 use super::address_space::AddressSpace;
 use super::process_tree::name_in_root;
+use super::records::Fault;
 use crate::allocators::name_of_library;
 use crate::symbols::{Object, Objects, Role, readable};
 
@@ -244,6 +245,41 @@ fn short_name(name: &str) -> String {
         }
     }
     readable(name)
+}
+
+/// What is known of the instructions of each process, as long as its code stays where it is.
+#[derive(Default)]
+pub struct Codes {
+    processes: HashMap<u32, Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Of the mappings that they were looked up in.
+    generation: u64,
+    instructions: HashMap<u64, (Code, bool)>,
+}
+
+impl Codes {
+    pub fn get(
+        &mut self,
+        fault: &Fault,
+        space: &AddressSpace,
+        sites: &mut Sites,
+        objects: &mut Objects,
+    ) -> (Code, bool) {
+        let known = self.processes.entry(fault.pid).or_default();
+        if known.generation != space.generation {
+            *known = Known { generation: space.generation, ..Known::default() };
+        }
+        let look = || sites.code(fault.instruction, space, objects);
+        *known.instructions.entry(fault.instruction).or_insert_with(look)
+    }
+
+    /// The process has ended or has begun another program.
+    pub fn forget(&mut self, pid: u32) {
+        self.processes.remove(&pid);
+    }
 }
 
 #[cfg(test)]
