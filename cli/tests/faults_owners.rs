@@ -54,3 +54,16 @@ fn what_a_program_on_primalloc_maps_itself_is_not_primallocs() {
     assert!(heap["guessed_share"].as_f64().unwrap() < 0.5, "{}", found["kinds"]);
     assert!(heap["minor_faults"].as_u64().unwrap() >= BLOCK_PAGES, "{}", found["kinds"]);
 }
+
+/// The faults by which malloc's memory is known may leave no record then.
+#[test]
+fn of_sampled_faults_all_are_counted_and_no_owner_is_made_up() {
+    let Some(found) = watched(&["--every", "100"], &["heap", "8"]) else { return };
+    let minor = found["minor_faults"].as_u64().unwrap();
+    assert!((8 * BLOCK_PAGES..9 * BLOCK_PAGES).contains(&minor), "{minor}");
+    let recorded = found["recorded_share"].as_f64().unwrap();
+    assert!(recorded > 0.9, "{recorded}");
+    assert!(share(&found, "allocator") > 0.9, "{}", found["kinds"]);
+    assert_eq!(kind(&found, "allocator")["repeated_share"], Value::Null);
+    assert_eq!(found["call_sites"][0]["function"], "fill_block");
+}

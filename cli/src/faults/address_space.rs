@@ -96,6 +96,8 @@ pub struct AddressSpace {
     /// whatever is anonymous is taken to be its.
     pub allocator: Option<&'static str>,
     has_glibc: bool,
+    /// Some faults only are recorded: malloc's own may be missed, and what is anonymous may be its.
+    pub is_sampled: bool,
     /// Whose they are may be known later.
     pub faults: u64,
     /// Below this lies what the process knows by its names: nothing, or a directory of /proc.
@@ -249,11 +251,14 @@ impl AddressSpace {
 
     fn kind_of(&self, mapping: &Mapping) -> Kind {
         match mapping.kind() {
-            Kind::OwnMapping if self.allocator.is_some() && !mapping.is_looked_up => {
-                Kind::Allocator
-            }
+            Kind::OwnMapping if !self.would_know(mapping) => Kind::Allocator,
             kind => kind,
         }
+    }
+
+    /// Whether it would have been seen that the mapping is the allocator's.
+    fn would_know(&self, mapping: &Mapping) -> bool {
+        if self.allocator.is_some() { mapping.is_looked_up } else { !self.is_sampled }
     }
 
     fn settled(&self, mapping: &Mapping) -> (Kind, Tally) {
@@ -447,7 +452,12 @@ mod tests {
         let tally = Tally { minor: 3, major: 1, ..Tally::default() };
         space.count(0x10_0000, tally);
         let mut seen = space.clone();
+        let sampled = AddressSpace { allocator: None, is_sampled: true, ..space.clone() };
         assert_eq!(space.settle(), [(Kind::Allocator, Tally { guessed: 4, ..tally })]);
+        for mut glibcs in [sampled.clone(), AddressSpace { is_sampled: false, ..sampled }] {
+            let guessed = if glibcs.is_sampled { 4 } else { 0 };
+            assert_eq!(glibcs.settle()[0].1.guessed, guessed, "glibc's, if any");
+        }
         seen.mark_allocators(0x10_0000);
         assert_eq!(seen.settle(), [(Kind::Allocator, tally)]);
     }

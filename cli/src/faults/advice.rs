@@ -38,7 +38,7 @@ const fn last_word(applies: fn(&Findings) -> bool, says: fn(&Findings) -> String
     Rule { applies, says, is_last_word: true }
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     rule(
         |f| f.major_faults >= MANY_MAJOR,
         |f| {
@@ -91,7 +91,7 @@ const RULES: [Rule; 14] = [
     rule(
         |f| is_large(f, Kind::Allocator) && is_guess(f),
         |f| {
-            let again = match f.repeated_share(Kind::Allocator) >= SOME_SHARE {
+            let again = match comes_again(f) {
                 true => format!(
                     " Memory there is returned to the system and taken again. If it is the \
                      allocator that returns it: {}",
@@ -99,23 +99,25 @@ const RULES: [Rule; 14] = [
                 ),
                 false => String::new(),
             };
+            let shows = f.every > 1 && f.subject.allocator.as_deref() == Some(GLIBC);
+            let shown = if shows { " Without --every it shows." } else { "" };
             format!(
                 "{:.0} % of the faults are in anonymous memory, and it does not show whose that \
-                 is: {}'s, or what the program maps itself.{again}",
+                 is: {}'s, or what the program maps itself.{shown}{again}",
                 100.0 * f.share(Kind::Allocator),
                 allocator(f),
             )
         },
     ),
     rule(
-        |f| is_allocators(f) && f.repeated_share(Kind::Allocator) >= RETURNED_SHARE,
+        |f| is_allocators(f) && repeated(f).is_some_and(|share| share >= RETURNED_SHARE),
         |f| {
             format!(
                 "{:.0} % of the faults are in the allocator's memory, and {:.0} % of those hit \
                  pages that had been there before: {} returns memory to the system and takes \
                  the same memory again. {}",
                 100.0 * f.share(Kind::Allocator),
-                100.0 * f.repeated_share(Kind::Allocator),
+                100.0 * repeated(f).unwrap_or(0.0),
                 allocator(f),
                 cure(f)
             )
@@ -124,7 +126,7 @@ const RULES: [Rule; 14] = [
     rule(
         |f| {
             is_allocators(f)
-                && (SOME_SHARE..RETURNED_SHARE).contains(&f.repeated_share(Kind::Allocator))
+                && repeated(f).is_some_and(|share| (SOME_SHARE..RETURNED_SHARE).contains(&share))
         },
         |f| {
             format!(
@@ -132,13 +134,27 @@ const RULES: [Rule; 14] = [
                  pages that had faulted before: some memory is returned and taken again, or read \
                  before it is first written. {}",
                 100.0 * f.share(Kind::Allocator),
-                100.0 * f.repeated_share(Kind::Allocator),
+                100.0 * repeated(f).unwrap_or(0.0),
                 cure(f)
             )
         },
     ),
     rule(
-        |f| is_allocators(f) && f.repeated_share(Kind::Allocator) < SOME_SHARE,
+        |f| is_allocators(f) && repeated(f).is_none() && comes_again(f),
+        |f| {
+            format!(
+                "{:.0} % of the faults are in the allocator's memory, and all have brought in \
+                 {:.0} times as much as was ever resident at once: {} returns memory to the \
+                 system and takes it again. {}",
+                100.0 * f.share(Kind::Allocator),
+                turnover(f),
+                allocator(f),
+                cure(f)
+            )
+        },
+    ),
+    rule(
+        |f| is_allocators(f) && !comes_again(f),
         |f| {
             let huge_pages = match f.subject.allocator.as_deref() {
                 Some(GLIBC) => " GLIBC_TUNABLES=glibc.malloc.hugetlb=1 asks for them.",
@@ -274,6 +290,17 @@ fn is_allocators(findings: &Findings) -> bool {
     is_large(findings, Kind::Allocator) && !is_guess(findings)
 }
 
+fn repeated(findings: &Findings) -> Option<f64> {
+    findings.repeated_share(Kind::Allocator)
+}
+
+/// Some of the allocator's pages fault again. Where these are not followed, the sizes tell, unless
+/// it is many processes that each take memory once.
+fn comes_again(findings: &Findings) -> bool {
+    let by_sizes = || findings.processes < MANY_PROCESSES && turnover(findings) >= TURNOVER;
+    repeated(findings).map_or_else(by_sizes, |share| share >= SOME_SHARE)
+}
+
 fn allocator(findings: &Findings) -> &str {
     findings.subject.allocator.as_deref().unwrap_or("the allocator")
 }
@@ -305,7 +332,7 @@ mod tests {
     fn with_shares(shares: [f64; 5]) -> Findings {
         let mut findings = storm();
         for (row, share) in findings.kinds.iter_mut().zip(shares) {
-            (row.share, row.repeated_share) = (share, 0.0);
+            (row.share, row.repeated_share) = (share, Some(0.0));
         }
         findings
     }
@@ -343,6 +370,22 @@ mod tests {
     }
 
     #[test]
+    fn where_pages_are_not_followed_sizes_tell_what_comes_again() {
+        let mut findings = storm();
+        (findings.every, findings.kinds[0].repeated_share) = (100, None);
+        let text = said(&findings);
+        assert!(text.contains("brought in 19 times as much"), "{text}");
+        assert!(text.contains("glibc returns memory") && text.contains("MALLOC_TRIM"), "{text}");
+        findings.kinds[0].guessed_share = 1.0;
+        let text = said(&findings);
+        assert!(text.contains("it does not show whose that is: glibc's, or"), "{text}");
+        assert!(text.contains("maps itself. Without --every it shows. Memory there"), "{text}");
+        findings.kinds[0].guessed_share = 0.0;
+        findings.peak_resident_bytes = 2 << 30;
+        assert!(said(&findings).contains("for the first time"), "{}", said(&findings));
+    }
+
+    #[test]
     fn no_setting_is_advised_that_is_in_force() {
         let mut findings = storm();
         findings.subject.allocator = Some(PRIMALLOC.to_owned());
@@ -365,7 +408,7 @@ mod tests {
         assert!(text.contains("jemalloc's, or what the program maps itself"), "{text}");
         assert!(text.contains("If it is the allocator that returns it: primalloc keeps"), "{text}");
         assert!(text.contains("dirty_decay_ms") && !text.contains("jemalloc returns"), "{text}");
-        findings.kinds[0].repeated_share = 0.0;
+        findings.kinds[0].repeated_share = Some(0.0);
         let text = said(&findings);
         assert!(!text.contains("returned") && !text.contains("dirty_decay_ms"), "{text}");
     }
@@ -392,7 +435,7 @@ mod tests {
         many.processes = 40;
         assert!(said(&many).contains("40 processes ran"));
         let mut mixed = with_shares([0.9, 0.1, 0.0, 0.0, 0.0]);
-        mixed.kinds[0].repeated_share = 0.5;
+        mixed.kinds[0].repeated_share = Some(0.5);
         assert!(said(&mixed).contains("read before it is first written"));
     }
 

@@ -17,7 +17,7 @@ use perf_event::events::Software;
 use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
 use perf_event_open_sys::bindings::perf_event_header;
 
-use super::records::{self, Timed};
+use super::records::{Reader, Timed};
 
 /// Ring sizes of addresses and of stacks, the second for what an ordinary user may lock.
 const RING_SIZES: [(usize, usize); 3] =
@@ -40,6 +40,8 @@ struct Ring {
     /// Counters of other threads on the same processor, whose records come on this ring.
     others: Vec<Counter>,
     role: Role,
+    /// How many faults a record stands for that does not tell.
+    weight: u64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -111,7 +113,8 @@ impl Events {
                     match &mut ring {
                         None => {
                             let sampler = counter.sampled(bytes)?;
-                            ring = Some(Ring { sampler, others: Vec::new(), role });
+                            let weight = if role == Role::Minor { every } else { 1 };
+                            ring = Some(Ring { sampler, others: Vec::new(), role, weight });
                         }
                         Some(ring) => {
                             redirect(&counter, &ring.sampler)?;
@@ -167,10 +170,10 @@ impl Events {
     pub fn take(&mut self, is_last: bool) -> Vec<Timed> {
         let now = monotonic_nanoseconds();
         for ring in &mut self.rings {
-            let is_major = ring.role == Role::Major;
+            let reader = Reader { is_major: ring.role == Role::Major, weight: ring.weight };
             let config = ring.sampler.config().clone();
             while let Some(record) = ring.sampler.next_record() {
-                let timed = parse(&record, &config, is_major);
+                let timed = parse(&record, &config, reader);
                 let is_young = timed.as_ref().is_some_and(|timed| timed.time > now);
                 self.pending.extend(timed);
                 if is_young {
@@ -185,6 +188,9 @@ impl Events {
 }
 
 /// The builder of one event; `ring_bytes` is the size of the ring that it will write to.
+///
+/// A software event that is to tell its period leaves a record each time, whatever the period is:
+/// only one that has a frequency can tell.
 fn builder_for<'a>(
     role: Role,
     whom: Whom,
@@ -205,7 +211,7 @@ fn builder_for<'a>(
         .sample_id_all(true)
         .wakeup_watermark(ring_bytes / 4)
         .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME | SampleFlag::ADDR)
-        .sample(SampleFlag::PERIOD | SampleFlag::REGS_USER)
+        .sample(SampleFlag::REGS_USER)
         .sample_regs_user(REGISTERS);
     if role != Role::Minor {
         builder.sample_stack_user(STACK_COPY_BYTES);
@@ -219,7 +225,8 @@ fn builder_for<'a>(
             builder.sample_period(1).sample(SampleFlag::STACK_USER);
         }
         Role::Stacks => {
-            builder.sample_frequency(STACKS_PER_SECOND).sample(SampleFlag::STACK_USER);
+            builder.sample_frequency(STACKS_PER_SECOND);
+            builder.sample(SampleFlag::STACK_USER | SampleFlag::PERIOD);
         }
     }
     builder
@@ -228,7 +235,7 @@ fn builder_for<'a>(
 fn parse(
     record: &perf_event::Record,
     config: &ParseConfig<Native>,
-    is_major: bool,
+    reader: Reader,
 ) -> Option<Timed> {
     let header = perf_event_header {
         type_: record.ty(),
@@ -237,7 +244,7 @@ fn parse(
     };
     let bytes = record.to_contiguous();
     let mut parser = Parser::new(&*bytes, config.clone());
-    parser.parse_record_with_header(records::Reader { is_major }, header).ok().flatten()
+    parser.parse_record_with_header(reader, header).ok().flatten()
 }
 
 /// Sends the records of `counter` to the ring of `owner`, which watches the same processor.
@@ -286,6 +293,7 @@ mod tests {
     use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
     use nix::unistd::gettid;
 
+    use super::super::records::Event;
     use super::*;
 
     #[test]
@@ -297,19 +305,29 @@ mod tests {
 
     const STORM: Duration = Duration::from_secs(10);
 
+    /// Too few for a huge page.
+    const PAGES: usize = 256;
+    const PAGE_BYTES: usize = 4096;
+
+    /// Takes a fault for each page of a new mapping.
+    fn touch_anew() {
+        const BYTES: NonZeroUsize = NonZeroUsize::new(PAGES * PAGE_BYTES).unwrap();
+        let rights = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: the mapping is fresh, and nobody else knows it.
+        unsafe {
+            let block = mmap_anonymous(None, BYTES, rights, MapFlags::MAP_PRIVATE).unwrap();
+            let bytes = block.cast::<u8>();
+            (0..PAGES).for_each(|page| bytes.add(page * PAGE_BYTES).write_volatile(1));
+            munmap(block, BYTES.get()).unwrap();
+        }
+    }
+
     /// Takes page faults, for a while or until it is told to end.
     fn storm(tell_thread: &Sender<i32>, is_over: &AtomicBool) {
-        const BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).unwrap();
         tell_thread.send(gettid().as_raw()).unwrap();
-        let (begin, rights) = (Instant::now(), ProtFlags::PROT_READ | ProtFlags::PROT_WRITE);
+        let begin = Instant::now();
         while !is_over.load(Ordering::Relaxed) && begin.elapsed() < STORM {
-            // SAFETY: the mapping is fresh, and nobody else knows it.
-            unsafe {
-                let block = mmap_anonymous(None, BYTES, rights, MapFlags::MAP_PRIVATE).unwrap();
-                let bytes = block.cast::<u8>();
-                (0..BYTES.get()).step_by(4096).for_each(|at| bytes.add(at).write_volatile(1));
-                munmap(block, BYTES.get()).unwrap();
-            }
+            touch_anew();
         }
     }
 
@@ -320,6 +338,32 @@ mod tests {
         let mut events = Events::of_threads(threads, 1)?;
         thread::sleep(Duration::from_millis(10));
         Ok(events.take(false).len())
+    }
+
+    /// The faults of a thread that touches 32 MiB: how many records they leave, and for how many
+    /// faults these stand.
+    fn recorded(every: u64) -> io::Result<(u64, u64)> {
+        let mut events = Events::of_threads(&[gettid().as_raw()], every)?;
+        (0..32).for_each(|_| touch_anew());
+        let taken = events.take(true).into_iter();
+        let weights = taken.filter_map(|timed| match timed.event {
+            Event::Fault(fault) => Some(fault.period),
+            _ => None,
+        });
+        Ok(weights.fold((0, 0), |(records, faults), weight| (records + 1, faults + weight)))
+    }
+
+    #[test]
+    fn each_nth_fault_leaves_a_record_that_stands_for_n() {
+        let both = recorded(1).and_then(|each| Ok((each, recorded(100)?)));
+        match both {
+            Ok(((each, all), (sampled, estimate))) => {
+                assert!(each == all && all >= 32 * PAGES as u64, "{each} {all}");
+                assert!(sampled < each / 20 && estimate == 100 * sampled, "{sampled} {estimate}");
+                assert!(estimate > all / 2 && estimate < all * 2, "{estimate} of {all}");
+            }
+            Err(error) => eprintln!("skipped: faults may not be watched: {error}"),
+        }
     }
 
     #[test]

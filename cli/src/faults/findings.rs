@@ -24,6 +24,8 @@ pub struct Findings {
     pub subject: Subject,
     /// How long primalloc keeps free memory, where a process on it could be asked.
     pub keeps_for: Option<Duration>,
+    /// One in so many minor faults was to be recorded.
+    pub every: u64,
     pub seconds: f64,
     pub minor_faults: u64,
     pub major_faults: u64,
@@ -49,15 +51,16 @@ pub struct KindRow {
     pub major_faults: u64,
     /// Of all faults.
     pub share: f64,
-    /// How many of them hit a page that had faulted before.
-    pub repeated_share: f64,
+    /// How many of them hit a page that had faulted before, where every fault was to be recorded.
+    pub repeated_share: Option<f64>,
     /// How many of them are in anonymous memory that may be of another kind: what the program maps
     /// itself counts as the allocator's where the two cannot be told apart.
     pub guessed_share: f64,
 }
 
 /// Records may be missing; their kinds are taken to be spread as those of the others.
-pub fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64) -> Vec<KindRow> {
+pub fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64, every: u64) -> Vec<KindRow> {
+    let is_each = every == 1;
     let seen = |of: fn(&Tally) -> u64| kinds.values().map(of).sum::<u64>().max(1) as f64;
     let (minor_seen, major_seen) = (seen(|tally| tally.minor), seen(|tally| tally.major));
     let row = |kind: Kind| {
@@ -69,7 +72,7 @@ pub fn kind_rows(kinds: &HashMap<Kind, Tally>, minor: u64, major: u64) -> Vec<Ki
             minor_faults,
             major_faults,
             share: (minor_faults + major_faults) as f64 / (minor + major).max(1) as f64,
-            repeated_share: tally.repeated as f64 / tally.followed.max(1) as f64,
+            repeated_share: is_each.then_some(tally.repeated as f64 / tally.followed.max(1) as f64),
             guessed_share: tally.guessed as f64 / (tally.minor + tally.major).max(1) as f64,
         }
     };
@@ -98,8 +101,8 @@ impl Findings {
         self.kind(kind).map_or(0.0, |row| row.share)
     }
 
-    pub fn repeated_share(&self, kind: Kind) -> f64 {
-        self.kind(kind).map_or(0.0, |row| row.repeated_share)
+    pub fn repeated_share(&self, kind: Kind) -> Option<f64> {
+        self.kind(kind).map_or(Some(0.0), |row| row.repeated_share)
     }
 
     pub fn guessed_share(&self, kind: Kind) -> f64 {
@@ -131,7 +134,7 @@ pub mod sample {
             minor_faults: (327_680.0 * share) as u64,
             major_faults: u64::from(kind == Kind::File) * 2,
             share,
-            repeated_share,
+            repeated_share: Some(repeated_share),
             guessed_share: 0.0,
         };
         Findings {
@@ -141,6 +144,7 @@ pub mod sample {
                 allocator: Some("glibc".to_owned()),
             },
             keeps_for: None,
+            every: 1,
             seconds: 1.0,
             minor_faults: 327_680,
             major_faults: 2,

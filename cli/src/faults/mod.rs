@@ -4,6 +4,7 @@
 //!   records.rs     what the kernel writes there
 //!   refusal.rs     what it means when the kernel does not let them be opened
 //!   address_space.rs  what is mapped where in each process, and to which kind an address belongs
+//!   spaces.rs      the same of all processes
 //!   allocator.rs   which allocator a process runs on
 //!   pages.rs       how often the same page faults again
 //!   unwind.rs      from a copy of the stack to the frames that led to a fault
@@ -25,6 +26,7 @@ mod recorder;
 mod records;
 mod refusal;
 mod sites;
+mod spaces;
 mod timeline;
 mod unwind;
 

@@ -9,14 +9,15 @@ use anyhow::{Context, Result, anyhow};
 use nix::unistd::Pid;
 use procfs::process::MemoryMap;
 
-use super::address_space::{AddressSpace, Place, Tally};
+use super::address_space::{Place, Tally};
 use super::allocator::{called_allocator, keeps_for, main_allocator, mapped_allocator};
 use super::events::Events;
 use super::findings::{Findings, Subject, kind_rows};
-use super::pages::Pages;
+use super::pages::{Noted, Pages};
 use super::process_tree::{ProcessTree, Sample, is_running, maps_of};
 use super::records::{Event, Fault, Mapped, Stack};
 use super::sites::{Codes, Sites, Trace};
+use super::spaces::Spaces;
 use super::timeline::Timeline;
 use super::unwind::Unwinding;
 use super::{Kind, refusal};
@@ -148,7 +149,7 @@ struct Watch {
     first_sample: Sample,
     last_sample: Sample,
     timeline: Timeline,
-    spaces: HashMap<u32, AddressSpace>,
+    spaces: Spaces,
     processes: usize,
     kinds: HashMap<Kind, Tally>,
     /// Faults by the allocator of the process that took them.
@@ -168,8 +169,8 @@ struct Watch {
 impl Watch {
     fn new(mut recorder: Recorder, pid: Pid, command: String, minor_before: u64) -> Watch {
         let running = recorder.tree.take();
-        let space = |pid: i32| (pid as u32, AddressSpace::of_running(pid));
-        let spaces = running.iter().flat_map(ProcessTree::pids).map(space).collect();
+        let is_sampled = recorder.plan.every > 1;
+        let spaces = Spaces::of_running(running.iter().flat_map(ProcessTree::pids), is_sampled);
         let tree = running.unwrap_or_else(|| ProcessTree::new(pid));
         let mut first_sample = recorder.first_sample;
         first_sample.minor += minor_before;
@@ -280,13 +281,13 @@ impl Watch {
     fn read_names(&mut self) {
         for pid in self.tree.pids() {
             let maps = maps_of(pid);
-            if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
+            if let Some(space) = self.spaces.known(pid) {
                 space.take_names(&maps);
             }
             let called = called_allocator(pid, &maps);
             let mapped = || mapped_allocator(&maps).map(Some);
             let Some(name) = called.or_else(mapped) else { continue };
-            if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
+            if let Some(space) = self.spaces.known(pid) {
                 space.take_allocator(name, called.is_some());
             }
             if pid == self.pid.as_raw() {
@@ -301,7 +302,7 @@ impl Watch {
     fn read_heap(&mut self, pid: i32, maps: &[MemoryMap]) {
         let Some(heap) = explain::heap(pid, maps) else { return };
         self.keeps_for = heap.settings.as_deref().map(keeps_for).or(self.keeps_for);
-        if let Some(space) = self.spaces.get_mut(&(pid as u32)) {
+        if let Some(space) = self.spaces.known(pid) {
             space.take_heap(&heap.ranges);
         }
     }
@@ -318,9 +319,8 @@ impl Watch {
                 Event::Stack(stack) => self.attribute(&stack),
                 Event::Mapped(mapped) => self.map(&mapped),
                 Event::Forked { pid, parent } => {
-                    let copy = self.spaces.get(&parent).map(AddressSpace::forked);
                     self.settle(pid); // of another one that had the number
-                    self.spaces.insert(pid, copy.unwrap_or_default());
+                    self.spaces.fork(parent, pid);
                     self.processes += 1;
                 }
                 Event::Execed { pid } => self.settle(pid),
@@ -332,8 +332,7 @@ impl Watch {
     }
 
     fn map(&mut self, mapped: &Mapped) {
-        let space =
-            self.spaces.entry(mapped.pid).or_insert_with(|| AddressSpace::of_new(mapped.pid));
+        let space = self.spaces.of(mapped.pid);
         if mapped.is_executable {
             space.allocator = space.allocator.or_else(|| allocators::name_of_library(&mapped.name));
         }
@@ -344,7 +343,7 @@ impl Watch {
 
     /// The process is no more what it was: its faults are final.
     fn settle(&mut self, pid: u32) {
-        if let Some(mut space) = self.spaces.remove(&pid) {
+        if let Some(mut space) = self.spaces.remove(pid) {
             if let Some(allocator) = space.serving_allocator().filter(|_| space.faults > 0) {
                 *self.allocators.entry(allocator).or_default() += space.faults;
             }
@@ -358,10 +357,8 @@ impl Watch {
     }
 
     fn count(&mut self, fault: &Fault) {
-        let space = self.spaces.entry(fault.pid).or_insert_with(|| AddressSpace::of_new(fault.pid));
-        let page = fault.address >> PAGE_BYTES_MIN_LOG;
         let mut tally = Tally::default();
-        if let Some(noted) = self.pages.note(fault.pid, page) {
+        if let Some(noted) = self.follow(fault) {
             tally.followed = noted.weight;
             tally.repeated = if noted.is_repeated { noted.weight } else { 0 };
         }
@@ -369,6 +366,7 @@ impl Watch {
         if !fault.is_major {
             self.recorded += fault.period;
         }
+        let space = self.spaces.of(fault.pid);
         space.faults += 1;
         let place = space.place(fault);
         let (code, is_allocators) =
@@ -385,12 +383,18 @@ impl Watch {
         self.sites.count(code, space.kind_now(&place), fault.is_major, fault.period);
     }
 
+    /// Whether its page had faulted before tells only where every fault leaves a record.
+    fn follow(&mut self, fault: &Fault) -> Option<Noted> {
+        let page = fault.address >> PAGE_BYTES_MIN_LOG;
+        if self.recorder.plan.every > 1 { None } else { self.pages.note(fault.pid, page) }
+    }
+
     fn attribute(&mut self, stack: &Stack) {
         let fault = &stack.fault;
         if fault.is_major {
             self.count(fault);
         }
-        let space = self.spaces.entry(fault.pid).or_insert_with(|| AddressSpace::of_new(fault.pid));
+        let space = self.spaces.of(fault.pid);
         let frames = self.unwinding.frames(space, &mut self.objects, stack);
         let trace = Trace::new(&frames, fault.in_kernel, space, &mut self.objects);
         let place = space.place(fault);
@@ -408,16 +412,17 @@ impl Watch {
             self.recorder.events = None;
             self.recorder.unattributed = Some(refusal::OTHER_RIGHTS.to_owned());
         }
-        let pids: Vec<u32> = self.spaces.keys().copied().collect();
-        pids.into_iter().for_each(|pid| self.settle(pid));
+        self.spaces.pids().into_iter().for_each(|pid| self.settle(pid));
         self.timeline.close();
         let (minor, major) = self.timeline.counted();
+        let every = self.recorder.plan.every;
         let is_attributed = self.recorder.events.is_some();
         let allocator = main_allocator(&self.allocators, self.own_allocator).map(str::to_owned);
         let pid = (self.recorder.plan.target != Target::NextChild).then_some(self.pid.as_raw());
         Findings {
             subject: Subject { command: self.command, pid, allocator },
             keeps_for: self.keeps_for,
+            every,
             seconds: self.timeline.seconds(),
             minor_faults: minor,
             major_faults: major,
@@ -425,7 +430,11 @@ impl Watch {
             peak_virtual_bytes: self.timeline.peak(|point| point.virtual_bytes),
             processes: self.processes.max(self.tree.seen),
             recorded_share: (self.recorded as f64 / minor.max(1) as f64).min(1.0),
-            kinds: if is_attributed { kind_rows(&self.kinds, minor, major) } else { Vec::new() },
+            kinds: if is_attributed {
+                kind_rows(&self.kinds, minor, major, every)
+            } else {
+                Vec::new()
+            },
             sites: self.sites.rows(minor, major, &mut self.objects, SITES_MAX),
             sees_kernel: self.recorder.events.as_ref().is_none_or(|events| events.sees_kernel),
             timeline: self.timeline,

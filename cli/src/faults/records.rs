@@ -77,8 +77,11 @@ const CPU_MODE_KERNEL: u16 = 1;
 const COMM_EXEC: u16 = 1 << 13;
 
 /// Turns a record into an event; those that do not matter give none.
+#[derive(Clone, Copy)]
 pub struct Reader {
     pub is_major: bool,
+    /// How many faults a record stands for that does not tell.
+    pub weight: u64,
 }
 
 impl<'a> Visitor<'a> for Reader {
@@ -102,7 +105,7 @@ impl<'a> Visitor<'a> for Reader {
             stack_pointer: registers.as_ref().map_or(0, |registers| registers.stack_pointer),
             in_kernel,
             is_major: self.is_major,
-            period: sample.period().unwrap_or(1),
+            period: sample.period().unwrap_or(self.weight),
         };
         let event = match (sample.stack_user(), registers) {
             (Some(copy), Some(registers)) => Event::Stack(Stack {

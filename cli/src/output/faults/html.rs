@@ -6,7 +6,8 @@ use askama::Template;
 use super::chart::{self, Chart};
 use super::json;
 use super::words::{
-    caption, kind_explained, kind_name, remarks, site_name, site_place, totals, visible_kinds,
+    caption, kind_explained, kind_name, remarks, repeated_text, site_name, site_place, totals,
+    visible_kinds,
 };
 use crate::faults::{Findings, Kind, SiteRow, advice};
 use crate::output::Host;
@@ -83,8 +84,8 @@ fn kinds(findings: &Findings) -> Vec<KindPart> {
         major: with_thousands(row.major_faults),
         share: percent(row.share),
         width: 100.0 * row.share,
-        repeated_width: 100.0 * row.share * row.repeated_share,
-        repeated: percent(row.repeated_share),
+        repeated_width: 100.0 * row.share * row.repeated_share.unwrap_or(0.0),
+        repeated: repeated_text(row),
     };
     visible_kinds(findings).map(part).collect()
 }

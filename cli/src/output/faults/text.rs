@@ -3,8 +3,8 @@
 use owo_colors::OwoColorize;
 
 use super::words::{
-    caption, command, kind_explained, kind_name, remarks, site_name, site_place, totals,
-    visible_kinds,
+    caption, command, kind_explained, kind_name, remarks, repeated_text, site_name, site_place,
+    totals, visible_kinds,
 };
 use crate::faults::{Findings, Point, Timeline, advice};
 use crate::output::quantity::{bytes_text, percent, with_thousands};
@@ -118,16 +118,12 @@ fn resampled(timeline: &Timeline, values: &[f64], columns: usize) -> Vec<f64> {
 
 fn kinds(findings: &Findings, limit: Option<usize>) -> String {
     let record = |row: &crate::faults::KindRow, columns: usize| {
-        let repeated = match row.minor_faults + row.major_faults {
-            0 => "–".to_owned(),
-            _ => percent(row.repeated_share),
-        };
         let mut record = vec![
             kind_name(row.kind).to_owned(),
             with_thousands(row.minor_faults),
             with_thousands(row.major_faults),
             percent(row.share),
-            repeated,
+            repeated_text(row),
             kind_explained(row).dimmed().to_string(),
         ];
         record.truncate(columns);
@@ -285,6 +281,17 @@ mod tests {
         let report = strip_str(&text(&findings, None)).to_string();
         assert!(report.contains("  the heap and anonymous memory\n"), "{report}");
         assert!(report.contains("89 % of the faults are in anonymous memory that may be"));
+    }
+
+    #[test]
+    fn what_is_sampled_is_said_to_be() {
+        let mut findings = sample::storm();
+        (findings.every, findings.recorded_share) = (1000, 0.99);
+        findings.kinds.iter_mut().for_each(|row| row.repeated_share = None);
+        let report = strip_str(&text(&findings, None)).to_string();
+        assert!(report.contains("One in 1,000 faults is recorded: kinds and"), "{report}");
+        assert!(report.contains("99 %         –  the heap"), "{report}");
+        assert!(!report.contains("too fast"), "{report}");
     }
 
     #[test]

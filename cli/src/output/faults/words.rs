@@ -30,6 +30,12 @@ pub fn kind_explained(row: &KindRow) -> &'static str {
     }
 }
 
+/// Nothing where there is none, or where pages are not followed.
+pub fn repeated_text(row: &KindRow) -> String {
+    let share = row.repeated_share.filter(|_| row.minor_faults + row.major_faults > 0);
+    share.map_or_else(|| "–".to_owned(), percent)
+}
+
 /// The kinds as the reader sees them: what the program maps itself is a part of other.
 pub fn visible_kinds(findings: &Findings) -> impl Iterator<Item = &KindRow> {
     findings
@@ -108,12 +114,32 @@ pub fn remarks(findings: &Findings) -> Vec<String> {
             percent(guessed)
         ));
     }
-    if findings.recorded_share < 0.95 && findings.minor_faults > 0 {
-        remarks.push(format!(
-            "{} of the faults have been recorded, the others came too fast: repeated faults are \
-             at least so many.",
-            percent(findings.recorded_share)
-        ));
-    }
+    remarks.extend(recorded(findings));
     remarks
+}
+
+fn recorded(findings: &Findings) -> Option<String> {
+    let share = percent(findings.recorded_share);
+    let is_whole = findings.recorded_share >= 0.95 || findings.minor_faults == 0;
+    match findings.every {
+        1 if is_whole => None,
+        1 => Some(format!(
+            "{share} of the faults have been recorded, the others came too fast: repeated faults \
+             are at least so many."
+        )),
+        every => {
+            let lost = match is_whole {
+                true => String::new(),
+                false => format!(
+                    " The records stand for {share} of the faults: others came too fast, or too \
+                     few in a thread."
+                ),
+            };
+            Some(format!(
+                "One in {} faults is recorded: kinds and call sites are estimates, and which pages \
+                 had faulted before does not show.{lost}",
+                with_thousands(every)
+            ))
+        }
+    }
 }
