@@ -10,9 +10,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-use procfs::process::{MMPermissions, MMapPath, MemoryMap};
+use procfs::process::{MMPermissions, MemoryMap};
 
 use super::Kind;
+use super::ground::{Ground, ground_of_name, ground_of_path, is_named_by_allocator};
 use super::process_tree::{maps_of, root_of};
 use super::records::{Fault, Mapped};
 use crate::allocators;
@@ -21,9 +22,6 @@ use crate::allocators;
 const BELOW_STACK_POINTER: u64 = 64 << 10;
 const THREAD_STACK_MAX: u64 = 16 << 20;
 const MAIN_STACK_MAX: u64 = 1 << 30;
-
-/// What the names of allocators' ranges contain: "[anon:primalloc]", "[anon:glibc: malloc]".
-const ALLOCATOR_WORDS: [&str; 2] = ["alloc", "heap"];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
@@ -44,15 +42,6 @@ impl Tally {
         self.repeated += other.repeated;
         self.guessed += other.guessed;
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Ground {
-    Heap,
-    Anonymous,
-    Stack,
-    File,
-    Other,
 }
 
 #[derive(Clone, Debug)]
@@ -338,40 +327,6 @@ fn shared_bytes(one: &Range<u64>, other: &Range<u64>) -> u64 {
 
 fn is_most(bytes: u64, range: &Range<u64>) -> bool {
     bytes > 0 && bytes >= (range.end - range.start) / 2
-}
-
-fn ground_of_name(name: &str, is_shared: bool) -> Ground {
-    const SHARED: [&str; 4] = ["/dev/zero", "/SYSV", "/memfd:", "/dev/shm/"];
-    match name {
-        "[heap]" => Ground::Heap,
-        "//anon" | "" if is_shared => Ground::Other,
-        "//anon" | "" => Ground::Anonymous,
-        "[stack]" => Ground::Stack,
-        _ if SHARED.iter().any(|prefix| name.starts_with(prefix)) => Ground::Other,
-        _ if name.starts_with('/') && !name.starts_with("//") => Ground::File,
-        _ => Ground::Other,
-    }
-}
-
-fn is_named_by_allocator(map: &MemoryMap) -> bool {
-    let MMapPath::Other(name) = &map.pathname else { return false };
-    name.starts_with("anon:") && ALLOCATOR_WORDS.iter().any(|word| name.contains(word))
-}
-
-fn ground_of_path(map: &MemoryMap) -> (Ground, String) {
-    let is_shared = map.perms.contains(MMPermissions::SHARED);
-    match &map.pathname {
-        MMapPath::Heap => (Ground::Heap, String::new()),
-        MMapPath::Stack | MMapPath::TStack(_) => (Ground::Stack, String::new()),
-        MMapPath::Anonymous => (ground_of_name("", is_shared), String::new()),
-        MMapPath::Path(path) => {
-            let name = path.to_string_lossy().into_owned();
-            (ground_of_name(&name, is_shared), name)
-        }
-        _ if is_named_by_allocator(map) => (Ground::Heap, String::new()),
-        MMapPath::Other(name) if name.starts_with("anon:") => (Ground::Anonymous, String::new()),
-        _ => (Ground::Other, String::new()),
-    }
 }
 
 #[cfg(test)]

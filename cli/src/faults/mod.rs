@@ -4,6 +4,7 @@
 //!   records.rs     what the kernel writes there
 //!   refusal.rs     what it means when the kernel does not let them be opened
 //!   address_space.rs  what is mapped where in each process, and to which kind an address belongs
+//!   ground.rs      what the kernel calls it
 //!   spaces.rs      the same of all processes
 //!   allocator.rs   which allocator a process runs on
 //!   pages.rs       how often the same page faults again
@@ -20,6 +21,7 @@ mod advice;
 mod allocator;
 mod events;
 mod findings;
+mod ground;
 mod pages;
 mod process_tree;
 mod recorder;
