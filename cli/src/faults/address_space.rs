@@ -15,6 +15,7 @@ use procfs::process::{MMPermissions, MemoryMap};
 use super::Kind;
 use super::ground::{Ground, ground_of_name, ground_of_path, is_named_by_allocator};
 use super::process_tree::{maps_of, root_of};
+use super::ranges::{divided, is_most, shared_bytes};
 use super::records::{Fault, Mapped};
 use crate::allocators;
 
@@ -56,6 +57,8 @@ pub struct Mapping {
     is_allocators: bool,
     /// The allocator's books were asked whether it is its.
     is_looked_up: bool,
+    /// And they said that it is, all of it.
+    is_heap: bool,
     tally: Tally,
 }
 
@@ -73,6 +76,27 @@ impl Mapping {
 
     fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
+    }
+
+    /// Cut where the heap begins and ends. Most of its faults are in the longest part.
+    fn divided(self, heap: &[Range<u64>]) -> Vec<Mapping> {
+        let parts = divided(&(self.start..self.end), heap);
+        let longest = parts.iter().map(|(part, _)| part.end - part.start).max();
+        let is_whole = parts.len() == 1;
+        let mut tally = Some(self.tally);
+        let part = |(part, is_heap): (Range<u64>, bool)| Mapping {
+            start: part.start,
+            end: part.end,
+            is_allocators: is_heap || is_whole && self.is_allocators && !self.is_heap,
+            is_looked_up: true,
+            is_heap,
+            tally: match longest == Some(part.end - part.start) {
+                true => tally.take().unwrap_or_default(),
+                false => Tally::default(),
+            },
+            ..self.clone()
+        };
+        parts.into_iter().map(part).collect()
     }
 }
 
@@ -135,6 +159,7 @@ impl AddressSpace {
                 ground,
                 is_allocators: false,
                 is_looked_up: false,
+                is_heap: false,
                 tally: Tally::default(),
             };
             space.insert(mapping);
@@ -149,17 +174,35 @@ impl AddressSpace {
             ground = Ground::File;
         }
         self.file_end = (ground == Ground::File).then_some(mapped.range.end);
-        self.insert(Mapping {
-            start: mapped.range.start,
-            end: mapped.range.end,
-            offset: mapped.offset,
-            name: mapped.name.as_str().into(),
-            is_executable: mapped.is_executable,
-            ground,
-            is_allocators: self.is_mostly(&mapped.range, |mapping| mapping.is_allocators),
-            is_looked_up: self.is_mostly(&mapped.range, |mapping| mapping.is_looked_up),
-            tally: Tally::default(),
-        })
+        let parts = match ground {
+            Ground::Anonymous => self.outside_heap(&mapped.range),
+            _ => vec![mapped.range.clone()],
+        };
+        let mut settled = Vec::new();
+        for part in parts {
+            settled.extend(self.insert(Mapping {
+                start: part.start,
+                end: part.end,
+                offset: mapped.offset,
+                name: mapped.name.as_str().into(),
+                is_executable: mapped.is_executable,
+                ground,
+                is_allocators: self.is_mostly(&part, |mapping| mapping.is_allocators),
+                is_looked_up: self.is_mostly(&part, |mapping| mapping.is_looked_up),
+                is_heap: false,
+                tally: Tally::default(),
+            }));
+        }
+        settled
+    }
+
+    /// The kernel reports neighbours without names as one mapping: what is known to be the heap
+    /// stays what it is.
+    fn outside_heap(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let heap = self.overlapping(range.start, range.end).filter(|mapping| mapping.is_heap);
+        let heap: Vec<Range<u64>> = heap.map(|mapping| mapping.start..mapping.end).collect();
+        let parts = divided(range, &heap).into_iter();
+        parts.filter(|(_, is_heap)| !is_heap).map(|(part, _)| part).collect()
     }
 
     /// A mapping that grows or changes its protection is reported anew.
@@ -292,21 +335,25 @@ impl AddressSpace {
 
     /// Malloc's own code has faulted in this mapping.
     pub fn mark_allocators(&mut self, start: u64) {
-        if let Some(mapping) = self.mappings.get_mut(&start) {
+        if let Some(mapping) = self.mappings.get_mut(&start).filter(|m| !m.is_looked_up) {
             mapping.is_allocators = true;
         }
     }
 
     /// The allocator's books say what is its, in the order of addresses; the rest is not.
     pub fn take_heap(&mut self, heap: &[Range<u64>]) {
-        for mapping in self.mappings.values_mut().filter(|m| m.ground == Ground::Anonymous) {
-            let range = mapping.start..mapping.end;
-            let parts = &heap[heap.partition_point(|part| part.end <= range.start)..];
-            let parts = parts.iter().take_while(|part| part.start < range.end);
-            let known = parts.map(|part| shared_bytes(&range, part)).sum();
-            mapping.is_allocators |= is_most(known, &range);
-            mapping.is_looked_up = true;
+        for mapping in std::mem::take(&mut self.mappings).into_values() {
+            let parts = match mapping.ground {
+                Ground::Anonymous => mapping.divided(heap),
+                _ => vec![mapping],
+            };
+            self.mappings.extend(parts.into_iter().map(|part| (part.start, part)));
         }
+    }
+
+    /// Whether the mapping that begins here is known to be the heap's or not.
+    pub fn is_looked_up(&self, start: u64) -> bool {
+        self.mappings.get(&start).is_some_and(|mapping| mapping.is_looked_up)
     }
 
     /// Takes over the names that ranges have been given since.
@@ -319,14 +366,6 @@ impl AddressSpace {
             }
         }
     }
-}
-
-fn shared_bytes(one: &Range<u64>, other: &Range<u64>) -> u64 {
-    one.end.min(other.end).saturating_sub(one.start.max(other.start))
-}
-
-fn is_most(bytes: u64, range: &Range<u64>) -> bool {
-    bytes > 0 && bytes >= (range.end - range.start) / 2
 }
 
 #[cfg(test)]
@@ -428,8 +467,12 @@ mod tests {
             space.count(start, new);
             space.map(&mapped(start + 0x1000, start + 0x10_0000, "//anon"));
         }
-        assert_eq!(kind(&space, 0x18_0000, MAIN_STACK), Kind::Allocator, "mapped anew");
+        assert_eq!(kind(&space, 0x14_0000, MAIN_STACK), Kind::Allocator, "mapped anew");
+        assert_eq!(kind(&space, 0x1c_0000, MAIN_STACK), Kind::OwnMapping, "beside it");
         assert_eq!(kind(&space, 0x28_0000, MAIN_STACK), Kind::OwnMapping, "mapped anew");
+        space.map(&mapped(0x0, 0x3f_0000, "//anon"));
+        assert_eq!(kind(&space, 0x14_0000, MAIN_STACK), Kind::Allocator, "reported as one");
+        assert_eq!(kind(&space, 0x28_0000, MAIN_STACK), Kind::OwnMapping, "reported as one");
         space.map(&mapped(0x60_0000, 0x70_0000, "//anon"));
         space.count(0x60_0000, new);
         let guessed: u64 = space.settle().iter().map(|(_, tally)| tally.guessed).sum();

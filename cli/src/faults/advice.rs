@@ -15,7 +15,7 @@ const LARGE_SHARE: f64 = 0.4;
 const RETURNED_SHARE: f64 = 0.55;
 const SOME_SHARE: f64 = 0.25;
 /// With as many faults in memory that may be the program's own, nothing is said of the allocator.
-const GUESSED_SHARE: f64 = 0.5;
+const GUESSED_SHARE: f64 = 0.25;
 /// Faults that wait for the disk are dear.
 const MANY_MAJOR: u64 = 100;
 const MANY_PROCESSES: usize = 8;
@@ -281,7 +281,7 @@ fn is_large(findings: &Findings, kind: Kind) -> bool {
     findings.share(kind) >= LARGE_SHARE
 }
 
-/// Most of the faults that count as the allocator's may be in the program's own mappings.
+/// Many of the faults that count as the allocator's may be in the program's own mappings.
 fn is_guess(findings: &Findings) -> bool {
     findings.guessed_share(Kind::Allocator) >= GUESSED_SHARE
 }

@@ -6,6 +6,7 @@
 //!   address_space.rs  what is mapped where in each process, and to which kind an address belongs
 //!   ground.rs      what the kernel calls it
 //!   spaces.rs      the same of all processes
+//!   ranges.rs      parts of ranges of addresses
 //!   allocator.rs   which allocator a process runs on
 //!   pages.rs       how often the same page faults again
 //!   unwind.rs      from a copy of the stack to the frames that led to a fault
@@ -24,6 +25,7 @@ mod findings;
 mod ground;
 mod pages;
 mod process_tree;
+mod ranges;
 mod recorder;
 mod records;
 mod refusal;

@@ -371,11 +371,18 @@ impl Watch {
         let place = space.place(fault);
         let (code, is_allocators) =
             self.codes.get(fault, space, &mut self.sites, &mut self.objects);
+        let is_allocators = is_allocators && !fault.in_kernel;
+        let place = match place {
+            Place::Anonymous(at) if is_allocators && space.is_looked_up(at) => {
+                Place::Known(Kind::Allocator)
+            }
+            place => place,
+        };
         match place {
             Place::Known(kind) => self.kinds.entry(kind).or_default().add(tally),
             Place::Anonymous(start) => {
                 space.count(start, tally);
-                if is_allocators && !fault.in_kernel {
+                if is_allocators {
                     space.mark_allocators(start);
                 }
             }
