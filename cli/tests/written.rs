@@ -104,6 +104,41 @@ fn what_cannot_be_written_whole_is_not_left_behind() {
     }
 }
 
+#[test]
+fn a_program_is_not_written_over_by_whatever_name() {
+    let folder = directory("spared");
+    let text = "#!/bin/sh\n:\n";
+    let [program, link, other] = ["program", "link", "other"].map(|name| folder.join(name));
+    copy_program(script("spared.sh", text), &program);
+    std::os::unix::fs::symlink("program", &link).unwrap();
+    fs::hard_link(&program, &other).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let options = [
+        ["compare", "--output"],
+        ["compare", "--html"],
+        ["advise", "--markdown"],
+        ["faults", "--html"],
+        ["watch", "--json"],
+        ["profile", "--keep"],
+        ["profile", "--collapsed"],
+        ["leaks", "--html"],
+        ["leaks", "--keep"],
+    ];
+    for [verb, option] in options {
+        for (file, name) in [(&program, "./program"), (&link, "program"), (&other, "program")] {
+            let mut run = plain_tool();
+            run.current_dir(&folder).env("PATH", &path).arg(verb);
+            let output =
+                run.arg(format!("{option}={}", file.display())).args(["--", name]).output();
+            let output = output.unwrap();
+            let says = format!("{}: cannot be written: it is the program itself\n", file.display());
+            assert_eq!(said(&output), format!("primalloc: {says}"), "{verb} {option}");
+            assert_eq!(output.status.code(), Some(125));
+            assert_eq!(fs::read_to_string(&program).unwrap(), text);
+        }
+    }
+}
+
 /// The tool in a directory of its own, where a file named "-" would be seen.
 fn to_output(folder: &Path, arguments: &[&str]) -> Output {
     let mut run = plain_tool();

@@ -15,6 +15,7 @@ use std::process::Command;
 
 pub use elf::{Image, LinkedMalloc};
 pub use inspect::check_preloadable;
+pub use resolve::find;
 use thiserror::Error;
 
 use crate::OWN_FAILURE;

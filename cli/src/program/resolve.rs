@@ -142,6 +142,11 @@ fn program_of_env(argument: &OsStr) -> Option<OsString> {
         .map(|word| OsStr::from_bytes(word).to_owned())
 }
 
+/// The file that the kernel would be asked to execute; none if there is none.
+pub fn find(command: &[OsString]) -> Option<PathBuf> {
+    find_executable(command.first()?).ok()
+}
+
 /// A name with a slash is a path; any other is looked for in PATH, as a shell does.
 fn find_executable(name: &OsStr) -> Result<PathBuf, CannotStart> {
     let program = if name.is_empty() { "''".into() } else { name.to_string_lossy().into_owned() };

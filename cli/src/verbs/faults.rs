@@ -25,8 +25,8 @@ use crate::program::{self, Program};
 use crate::verbs::meant::{meant, process_number};
 use crate::verbs::profile_options::keep_output_free;
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, limit_of, print, print_beside, shell_text, take_output,
-    tell, write, write_page,
+    STANDARD_OUTPUT, all_of, check_files, limit_of, print, print_beside, shell_text, spare_program,
+    take_output, tell, write, write_page,
 };
 use crate::verbs::times::time;
 
@@ -114,6 +114,7 @@ impl FaultsArguments {
 }
 
 pub fn run(arguments: &FaultsArguments) -> Result<ExitCode> {
+    spare_program(arguments.files(), &arguments.command)?;
     check_files(arguments.files(), &[])?;
     match arguments.pid {
         None if arguments.duration.is_some() => bail!("--duration needs --pid"),

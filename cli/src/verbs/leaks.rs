@@ -11,7 +11,9 @@ use clap::{Args, ValueEnum};
 
 use super::process_files::{ProcessFile, keep, none_written, of_another, tell_not_shown};
 use super::profile_options::{Heading, PageArguments, Shown, keep_output_free};
-use super::report_files::{all_of, check_files, limit_of, shell_text, take_output, tell};
+use super::report_files::{
+    all_of, check_files, limit_of, shell_text, spare_program, take_output, tell,
+};
 use super::run::{Ended, run_with};
 use super::temporary::TemporaryDirectory;
 use crate::arguments::{ProgramArguments, SymbolArguments};
@@ -85,6 +87,7 @@ pub struct LeaksArguments {
 pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
     let [html, json] = arguments.page.files();
     let written = [html, json, &arguments.keep];
+    spare_program(written, &arguments.program.command)?;
     check_files(written, &[])?;
     arguments.program.preload.refuse_or_tell(&OWN_OPTIONS)?;
     if arguments.suppressions.is_some() {

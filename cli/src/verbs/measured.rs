@@ -20,8 +20,8 @@ use crate::measure::{self, Plan, ProgramOutput, Run};
 use crate::output::{Entry, Formats, Host, Report};
 use crate::program::{self, Program};
 use crate::verbs::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, limit_of, print, shell_text, take_output, tell, width_of,
-    write, write_page,
+    STANDARD_OUTPUT, all_of, check_files, limit_of, print, shell_text, spare_program, take_output,
+    tell, width_of, write, write_page,
 };
 
 #[derive(Args)]
@@ -122,7 +122,9 @@ impl MeasuredArguments {
             ProgramOutput::File(path) => Some(path.clone()),
         };
         let sources: Vec<&Path> = self.input.as_deref().into_iter().collect();
-        check_files(self.reports().into_iter().chain([&output]), &sources)
+        let written = || self.reports().into_iter().chain([&output]);
+        spare_program(written(), &self.program.command)?;
+        check_files(written(), &sources)
     }
 
     pub fn plan<'a>(

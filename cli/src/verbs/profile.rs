@@ -13,7 +13,7 @@ use super::meant::process_number;
 use super::process_files::{NUMBER, ProcessFile, keep, none_written, of_another, tell_not_shown};
 use super::profile_options::{Heading, ShownArguments, WrittenArguments, keep_output_free};
 use super::profile_running;
-use super::report_files::{all_of, check_files, shell_text, take_output, tell};
+use super::report_files::{all_of, check_files, shell_text, spare_program, take_output, tell};
 use super::run::{Ended, run_with};
 use super::temporary::TemporaryDirectory;
 use super::times::time;
@@ -130,6 +130,7 @@ fn budget(text: &str) -> Result<String, String> {
 
 pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
     let files = || arguments.written.files().chain([&arguments.keep]);
+    spare_program(files(), &arguments.command)?;
     check_files(files(), &[])?;
     if let Some(pid) = arguments.pid {
         return profile_running::run(arguments, pid);

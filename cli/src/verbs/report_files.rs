@@ -1,9 +1,10 @@
 //! What verbs with reports share: where they go, how wide they are, how a command is shown.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, bail};
@@ -12,6 +13,7 @@ use nix::unistd::{AccessFlags, access};
 use crate::closed_output;
 pub use crate::output::shell_text;
 use crate::output::{WIDTH_WITHOUT_TERMINAL, is_unseen};
+use crate::program;
 
 pub const STANDARD_OUTPUT: &str = "-";
 
@@ -116,6 +118,20 @@ pub fn all_of(parts: impl IntoIterator<Item = Result<()>>) -> Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
+/// None of the files that a verb is to write is the program that `command` would start, if there
+/// is one: whoever starts it says so.
+pub fn spare_program<'a>(
+    files: impl IntoIterator<Item = &'a Option<PathBuf>>,
+    command: &[OsString],
+) -> Result<()> {
+    let Some(program) = program::find(command) else { return Ok(()) };
+    let mut others = files.into_iter().flatten().filter(|path| !is_standard_output(path));
+    match others.find(|path| are_one_file(path, &program)) {
+        Some(path) => bail!("{}: cannot be written: it is the program itself", path.display()),
+        None => Ok(()),
+    }
+}
+
 /// Said of all files that a verb is to write before the program runs for an hour, not after. None
 /// of the `sources` that they are made from is written over, and none of the others.
 pub fn check_files<'a>(
@@ -136,11 +152,14 @@ pub fn check_files<'a>(
     Ok(())
 }
 
-/// Whether both lead to the same place, which keeps what is written last. A device keeps nothing.
+/// Whether both lead to the same place, which keeps what is written last, by whatever name. A
+/// device keeps nothing.
 fn are_one_file(one: &Path, other: &Path) -> bool {
+    if let (Ok(one), Ok(other)) = (fs::metadata(one), fs::metadata(other)) {
+        return one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino());
+    }
     let place = |path| target_of(path).canonicalize().or_else(|_| absolute(target_of(path)));
-    let is_kept = fs::metadata(one).map_or(true, |found| found.is_file());
-    is_kept && matches!((place(one), place(other)), (Ok(one), Ok(other)) if one == other)
+    matches!((place(one), place(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Leaves no file behind, for there may be nothing to write in the end.

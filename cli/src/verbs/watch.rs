@@ -14,8 +14,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 use super::meant::meant;
 use super::profile_options::keep_output_free;
 use super::report_files::{
-    STANDARD_OUTPUT, all_of, check_files, print, print_beside, take_output, tamed, tell, width_of,
-    write, write_page,
+    STANDARD_OUTPUT, all_of, check_files, print, print_beside, spare_program, take_output, tamed,
+    tell, width_of, write, write_page,
 };
 use super::run::start_with;
 use super::times::{time, time_from};
@@ -105,6 +105,7 @@ impl WatchArguments {
 }
 
 pub fn run(arguments: &WatchArguments) -> Result<ExitCode> {
+    spare_program(arguments.files(), &arguments.command)?;
     check_files(arguments.files(), &[])?;
     match arguments.pid {
         Some(pid) => watch_process(arguments, meant(pid)),
