@@ -279,6 +279,37 @@ fn a_standard_error_that_takes_nothing_is_no_panic() {
     assert_eq!(status.code(), Some(125));
 }
 
+/// Nobody can be told, but the status tells.
+#[test]
+fn a_report_for_a_closed_standard_error_is_a_failure() {
+    let holder = HOLDER.to_str().unwrap();
+    let folder = directory("closed");
+    let closed = |words: &[&str]| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" 2>&-", "sh"]).arg(plain_tool().get_program());
+        shell.env("PRIMALLOC_LIBRARY", real_library().unwrap_or(FAKE_LIBRARY.clone()));
+        // What is watched has to be there for a while.
+        let program = if words[0] == "watch" { &["sleep", "0.3"][..] } else { &[holder] };
+        shell.args(words).arg("--").args(program).current_dir(&folder).output().unwrap()
+    };
+    for verb in [&["faults", "--no-perf"][..], &["watch"], &["profile", "--rate=1"], &["leaks"]] {
+        if real_library().is_none() && verb[0] != "faults" {
+            continue;
+        }
+        assert_eq!(closed(verb).status.code(), Some(125), "{verb:?}");
+        let beside = closed(&[verb, &["--html=page"]].concat());
+        assert_eq!(beside.status.code(), Some(125), "{verb:?}");
+        assert!(
+            fs::read_to_string(folder.join("page")).unwrap().starts_with("<!DOCTYPE html>"),
+            "{verb:?}"
+        );
+        // Nothing is for standard error then.
+        let to_output = closed(&[verb, &["--json"]].concat());
+        assert_ne!(to_output.status.code(), Some(125), "{verb:?}");
+        assert!(to_output.stdout.starts_with(b"{"), "{verb:?}");
+    }
+}
+
 #[test]
 fn a_pipe_with_a_name_has_one_writer_and_no_early_end() {
     let pipe = directory("pipe").join("report");

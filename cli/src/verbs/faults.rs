@@ -272,15 +272,17 @@ fn check_process(pid: Pid) -> Result<String> {
 }
 
 fn report(arguments: &FaultsArguments, findings: &Findings, to_output: bool) -> Result<()> {
-    if take_output(arguments.files()) {
+    let printed = if take_output(arguments.files()) {
+        Ok(())
     } else if to_output {
-        print(&output::text(findings, limit_of(std::io::stdout().is_terminal())))?;
+        print(&output::text(findings, limit_of(std::io::stdout().is_terminal())))
     } else {
-        print_beside(&output::text(findings, limit_of(std::io::stderr().is_terminal())))?;
-    }
+        print_beside(&output::text(findings, limit_of(std::io::stderr().is_terminal())))
+    };
     let json = |path: &PathBuf| write(path, output::json(findings));
     let html = |path: &PathBuf| write_page(path, &output::html(findings)?);
     all_of([
+        printed,
         arguments.json.as_ref().map_or(Ok(()), json),
         arguments.html.as_ref().map_or(Ok(()), html),
     ])

@@ -36,7 +36,8 @@ pub fn print(text: &str) -> Result<()> {
 
 /// The same where standard output is a program's.
 pub fn print_beside(text: &str) -> Result<()> {
-    printed(anstream::stderr(), tamed(text)).context("standard error: cannot be written")
+    let done = closed_output::check_error().and_then(|()| printed(anstream::stderr(), tamed(text)));
+    done.context("standard error: cannot be written")
 }
 
 /// A message of the tool. Where it cannot be written there is nobody to tell.

@@ -175,17 +175,18 @@ fn peak_of_program() -> Option<u64> {
 }
 
 fn report(arguments: &WatchArguments, found: &Watched, to_output: bool) -> Result<()> {
-    if !take_output(arguments.files()) {
-        let text = |is_terminal| output::text(found, width_of(is_terminal));
-        if to_output {
-            print(&text(std::io::stdout().is_terminal()))?;
-        } else {
-            print_beside(&text(std::io::stderr().is_terminal()))?;
-        }
-    }
+    let text = |is_terminal| output::text(found, width_of(is_terminal));
+    let printed = if take_output(arguments.files()) {
+        Ok(())
+    } else if to_output {
+        print(&text(std::io::stdout().is_terminal()))
+    } else {
+        print_beside(&text(std::io::stderr().is_terminal()))
+    };
     let json = |path: &PathBuf| write(path, output::json(found));
     let html = |path: &PathBuf| write_page(path, &output::html(found)?);
     all_of([
+        printed,
         arguments.json.as_ref().map_or(Ok(()), json),
         arguments.html.as_ref().map_or(Ok(()), html),
     ])
