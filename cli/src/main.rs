@@ -30,17 +30,16 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use nix::sys::signal::{SigHandler, Signal, signal};
 
 use crate::arguments::{Arguments, Verb};
-use crate::child::Interrupted;
+use crate::child::{Interrupted, dispositions};
 use crate::program::CannotStart;
 
 /// The status that wrappers such as `env` and `timeout` use for a failure of their own.
 const OWN_FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
-    take_default_dispositions();
+    dispositions::take_own();
     environment::forget_empty_library();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -105,14 +104,5 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Verb::Completions(arguments) => verbs::completions::run(&arguments),
         Verb::Man(arguments) => verbs::man::run(&arguments),
         Verb::ProbeAllocator => verbs::probe_allocator::run(),
-    }
-}
-
-/// Rust ignores SIGPIPE: with the default, `primalloc ps | head` ends without a message. And a
-/// caller that ignores SIGCHLD would have the kernel throw away how our children ended.
-fn take_default_dispositions() {
-    for number in [Signal::SIGPIPE, Signal::SIGCHLD] {
-        // SAFETY: the default disposition runs no handler, so there is none to misbehave.
-        let _ = unsafe { signal(number, SigHandler::SigDfl) };
     }
 }

@@ -54,6 +54,25 @@ fn state_of(pid: i32) -> Option<char> {
     Some(Process::new(pid).ok()?.stat().ok()?.state)
 }
 
+/// The tool ignores it for itself alone.
+#[test]
+fn a_limit_of_files_is_the_programs_own() {
+    for (trap, is_ignored) in [("", false), ("trap '' XFSZ; ", true)] {
+        for verb in [&["run", "--quiet"][..], &["faults", "--no-perf"]] {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(format!("{trap}exec \"$@\"")).arg("sh");
+            shell.arg(plain_tool().get_program()).env("PRIMALLOC_LIBRARY", &*FAKE_LIBRARY);
+            let output =
+                shell.args(verb).args(["--", "cat", "/proc/self/status"]).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+            let ignored = u64::from_str_radix(line, 16).unwrap();
+            let bit = 1 << (Signal::SIGXFSZ as u64 - 1);
+            assert_eq!(ignored & bit != 0, is_ignored, "{verb:?} {trap}: {line}");
+        }
+    }
+}
+
 #[test]
 fn signals_are_forwarded() {
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGINT] {

@@ -4,6 +4,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -101,6 +102,51 @@ fn what_cannot_be_written_whole_is_not_left_behind() {
         assert!(text.contains("page: cannot be written: File too large"), "{text}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("1000 B"), "{text}");
         assert_eq!(files_in(&folder), 1, "{option}");
+    }
+}
+
+#[test]
+fn a_limit_of_files_is_told_and_keeps_what_was_there() {
+    let folder = directory("kept-page");
+    let [profile, page, link] = ["a.txt", "page", "link"].map(|name| folder.join(name));
+    fs::write(&profile, "main;work 1000\n").unwrap();
+    fs::write(&page, "an earlier page").unwrap();
+    set_mode(&page, 0o640);
+    std::os::unix::fs::symlink("page", &link).unwrap();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1; exec \"$0\" report \"--html=$1\" \"$2\""]);
+    limited.arg(plain_tool().get_program()).arg(&link).arg(&profile);
+    let output = limited.output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    let says = format!("{}: cannot be written: File too large", link.display());
+    assert!(said(&output).contains(&says), "{}", said(&output));
+    assert_eq!(fs::read_to_string(&page).unwrap(), "an earlier page");
+    let before = fs::metadata(&page).unwrap();
+    assert_eq!(files_in(&folder), 3);
+    tool().args(["report", "--html"]).arg(&link).arg(&profile).assert().success();
+    let after = fs::metadata(&page).unwrap();
+    assert!(link.is_symlink() && fs::read_to_string(&page).unwrap().starts_with("<!DOCTYPE"));
+    assert!(after.ino() != before.ino() && after.mode() == before.mode());
+    assert_eq!(files_in(&folder), 3);
+}
+
+#[test]
+fn a_file_that_is_open_or_has_other_names_stays_the_same() {
+    let folder = directory("in-place");
+    let [profile, page, other] = ["a.txt", "page", "other"].map(|name| folder.join(name));
+    fs::write(&profile, "main;work 1000\n").unwrap();
+    for place in ["/dev/stdout", "/dev/fd/1", page.to_str().unwrap()] {
+        fs::write(&page, "").unwrap();
+        let inode = fs::metadata(&page).unwrap().ino();
+        if place == page.to_str().unwrap() {
+            fs::hard_link(&page, &other).unwrap();
+        }
+        let open = fs::OpenOptions::new().append(true).open(&page).unwrap();
+        let mut run = plain_tool();
+        let status = run.args(["report", "--html", place]).arg(&profile).stdout(open).status();
+        assert!(status.unwrap().success(), "{place}");
+        assert_eq!(fs::metadata(&page).unwrap().ino(), inode, "{place}");
+        assert!(fs::read_to_string(&page).unwrap().starts_with("<!DOCTYPE"), "{place}");
     }
 }
 

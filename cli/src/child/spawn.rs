@@ -19,6 +19,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, getpid, getppid};
 
+use super::dispositions;
 use crate::program::{CannotStart, Program};
 
 /// Starts the program with the signal mask that the tool itself was started with.
@@ -66,6 +67,7 @@ fn prepare(tool: Pid, signal_mask: &SigSet) -> io::Result<()> {
     if getppid() != tool {
         return Err(io::Error::other("the tool has ended"));
     }
+    dispositions::give_back()?;
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(signal_mask), None)?;
     Ok(())
 }

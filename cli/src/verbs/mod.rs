@@ -26,5 +26,6 @@ pub mod temporary;
 mod times;
 pub mod trim;
 pub mod watch;
+mod whole_file;
 
 pub use report_files::{print_beside, tell};

@@ -14,11 +14,9 @@ use crate::closed_output;
 pub use crate::output::shell_text;
 use crate::output::{WIDTH_WITHOUT_TERMINAL, is_unseen};
 use crate::program;
+use crate::verbs::whole_file::{remove_new, target_of, write_whole};
 
 pub const STANDARD_OUTPUT: &str = "-";
-
-/// As many links the kernel follows; a ring of them has no end.
-const LINKS_MAX: usize = 40;
 
 fn is_standard_output(path: &Path) -> bool {
     path == Path::new(STANDARD_OUTPUT)
@@ -80,7 +78,7 @@ pub fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
     if is_standard_output(path) {
         return print_plain(text);
     }
-    write_whole(path, || fs::write(path, text))
+    write_whole(path, |place| fs::write(place, &text))
 }
 
 /// What people read: a page.
@@ -94,17 +92,7 @@ pub fn copy(source: &Path, path: &Path) -> Result<()> {
         let bytes = fs::read(source);
         return print_plain(bytes.with_context(|| source.display().to_string())?);
     }
-    write_whole(path, || fs::copy(source, path))
-}
-
-/// What could be written only in part is not left behind where there was nothing.
-fn write_whole<T>(path: &Path, write: impl FnOnce() -> io::Result<T>) -> Result<()> {
-    let is_new = !path.exists();
-    let written = write();
-    if written.is_err() && is_new {
-        remove_new(path);
-    }
-    written.map(drop).with_context(|| format!("{}: cannot be written", path.display()))
+    write_whole(path, |place| fs::copy(source, place).map(drop))
 }
 
 /// Of work that was all done, whatever became of its parts: the failure, if there was one. Where
@@ -179,24 +167,6 @@ fn check_writable(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file that was made through `path`. A link that led to nothing leads to nothing again.
-fn remove_new(path: &Path) {
-    let target = target_of(path);
-    if fs::symlink_metadata(&target).is_ok_and(|found| found.is_file()) {
-        let _ = fs::remove_file(target);
-    }
-}
-
-/// Where links lead, even if nothing is there.
-fn target_of(path: &Path) -> PathBuf {
-    let mut target = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        let Ok(next) = fs::read_link(&target) else { break };
-        target = target.parent().unwrap_or(Path::new("")).join(next);
-    }
-    target
-}
-
 fn check_apart(path: &Path, sources: &[&Path]) -> Result<()> {
     if sources.iter().any(|source| are_one_file(path, source)) {
         bail!("{}: cannot be written: the report is made from it", path.display());
@@ -233,23 +203,6 @@ mod tests {
         assert!(link.is_symlink() && fs::read_to_string(&real).unwrap() == "text");
         check_writable(&link).unwrap();
         assert_eq!(fs::read_to_string(&real).unwrap(), "text");
-    }
-
-    #[test]
-    fn a_part_of_a_file_is_not_left_where_nothing_was() {
-        let directory = TemporaryDirectory::new().unwrap();
-        let path = directory.path().join("page.html");
-        let fail = || {
-            write_whole(&path, || {
-                fs::write(&path, "a part")?;
-                Err::<(), _>(io::Error::from(io::ErrorKind::StorageFull))
-            })
-        };
-        let error = format!("{:#}", fail().unwrap_err());
-        assert!(error.contains("page.html: cannot be written: no storage"), "{error}");
-        assert!(!path.exists());
-        fs::write(&path, "another's").unwrap();
-        assert!(fail().is_err() && path.exists());
     }
 
     #[test]
