@@ -422,3 +422,27 @@ fn reports_get_names() {
     let symbolized = tool().arg("symbolize").write_stdin(input).assert().success();
     symbolized.stdout(starts_with("  #1 fill_cache holder.c:"));
 }
+
+/// The C library writes of the same place the function, the object's offset, or the address alone.
+#[test]
+fn every_form_of_backtrace_symbols_is_understood() {
+    let text = "#include <execinfo.h>\n\
+                __attribute__((noinline)) int show(void) {\n\
+                    void *calls[9];\n\
+                    int count = backtrace(calls, 9);\n\
+                    backtrace_symbols_fd(calls, count, 1);\n\
+                    return count;\n\
+                }\n\
+                int main(void) { return show() == 0; }\n";
+    let source = script("backtraced.c", text);
+    for flags in [&["-pie", "-rdynamic"][..], &["-pie"], &["-no-pie"], &["-no-pie", "-rdynamic"]] {
+        let flags = [&["-fPIE", "-g", "-O0"], flags].concat();
+        let program = compile(source.to_str().unwrap(), "backtraced", &flags);
+        let written = std::process::Command::new(program).output().unwrap().stdout;
+        let symbolized = tool().arg("symbolize").write_stdin(written.clone()).assert().success();
+        let first = "show backtraced.c:4 (backtraced)\nmain backtraced.c:8 (backtraced)\n";
+        let said = String::from_utf8_lossy(&written).into_owned();
+        assert!(said.contains("[0x"), "{said}");
+        symbolized.stdout(starts_with(first));
+    }
+}

@@ -50,6 +50,7 @@ pub struct Object {
     pub build_id: Option<String>,
     debug_files: DebugFiles,
     lines: OnceCell<Option<Lines>>,
+    exported: OnceCell<HashMap<String, Option<u64>>>,
 }
 
 /// The files that have been looked at.
@@ -144,6 +145,7 @@ impl Object {
             build_id: build_id(file),
             debug_files: debug_files.clone(),
             lines: OnceCell::new(),
+            exported: OnceCell::new(),
         })
     }
 
@@ -223,6 +225,13 @@ impl Object {
         frames
     }
 
+    /// Where what others may call by this name lies, if that is one place: with versions of symbols
+    /// it may be several.
+    pub fn address_of_exported(&self, name: &str) -> Option<u64> {
+        let read = || bytes_of(&self.path).map(exported_of).unwrap_or_default();
+        *self.exported.get_or_init(read).get(name)?
+    }
+
     fn lines(&self) -> Option<&Lines> {
         self.lines.get_or_init(|| Lines::open(&self.path, &self.debug_files)).as_ref()
     }
@@ -257,6 +266,19 @@ fn functions_of(file: &object::File<'static>) -> Vec<Function> {
             Some(Function { start: symbol.address(), end, name: symbol.name().ok()?.to_owned() })
         })
         .collect()
+}
+
+/// By name; none where a name has several places.
+fn exported_of(bytes: &'static [u8]) -> HashMap<String, Option<u64>> {
+    let mut places = HashMap::new();
+    let Ok(file) = object::File::parse(bytes) else { return places };
+    for symbol in file.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+        let Ok(name) = symbol.name() else { continue };
+        let address = Some(symbol.address());
+        let place = places.entry(name.to_owned()).or_insert(address);
+        *place = place.filter(|_| *place == address);
+    }
+    places
 }
 
 fn section(file: &object::File<'static>, name: &str) -> Option<Section> {

@@ -18,7 +18,9 @@ Examples:
 
 Lines are passed on as they are but for places in code: \"/usr/bin/program(+0x1234) [0x5581...]\"
 becomes \"function file.c:12 (program)\", inlined functions in lines of their own. That is how
-MALLOC_CHECK_ reports write them, and backtrace_symbols of the C library. So does
+MALLOC_CHECK_ reports write them, and backtrace_symbols of the C library, which has two more forms:
+\"program(function+0x12)[0x5581...]\", and of programs at a fixed address
+\"program() [0x401136]\" or \"program[0x401136]\". So does
 \"0x5581... function (/usr/bin/program+0x1233)\" of reports of leaks, and
 \"#1 0x5581... /lib/libx.so+0x1234\" of those of guarded sampling, which name the
 program without its directory: it is looked for in the current one.";
@@ -58,7 +60,9 @@ pub fn run(arguments: &SymbolizeArguments) -> Result<ExitCode> {
 struct Place<'a> {
     before: &'a str,
     path: &'a str,
-    /// In the instruction itself.
+    /// From where the offset counts; empty if that is the object's beginning.
+    function: &'a str,
+    /// In the instruction itself; just before the function if that is where a call returns to.
     offset: u64,
     after: &'a str,
 }
@@ -72,9 +76,10 @@ const PATH_MAX: usize = 4096;
 
 /// What the line may name, the likeliest first: a path may have spaces in it.
 fn places(line: &str, is_fault: bool) -> impl Iterator<Item = Place<'_>> {
-    let starts = line.find("(+0x").into_iter().flat_map(|end| starts_of_path(&line[..end]));
-    starts
-        .filter_map(|start| place_of_call(line, start))
+    let calls = line.match_indices('(').filter_map(|(open, _)| place_of_call(line, open));
+    calls
+        .chain(place_of_address(line))
+        .flat_map(places_of_call)
         .chain(place_of_leak(line))
         .chain(place_of_frame(line, is_fault))
 }
@@ -87,18 +92,48 @@ fn starts_of_path(head: &str) -> impl Iterator<Item = usize> {
     starts.filter(move |&(nth, start)| nth == 0 || may_begin(start)).map(|(_, start)| start)
 }
 
-/// "PATH(+0xOFFSET) [0xADDRESS]", where calls return to.
-fn place_of_call(line: &str, start: usize) -> Option<Place<'_>> {
-    let (head, rest) = line.split_once("(+0x")?;
-    let (offset, after) = rest.split_once(')')?;
-    // Most are return addresses: the call is before them.
-    let offset = u64::from_str_radix(offset, 16).ok()?.checked_sub(1)?;
-    // The address in memory says nothing any more once the place has a name.
-    let after = match after.strip_prefix(" [0x").and_then(|address| address.split_once(']')) {
-        Some((_, after)) => after,
-        None => after,
+/// The same with every path that may stand there.
+fn places_of_call(place: Place<'_>) -> impl Iterator<Item = Place<'_>> {
+    let head = place.path;
+    starts_of_path(head).map(move |start| Place {
+        before: &head[..start],
+        path: &head[start..],
+        ..place
+    })
+}
+
+/// "PATH(+0xOFFSET) [0xADDRESS]", where calls return to; "PATH(FUNCTION+0xOFFSET)[0xADDRESS]" with
+/// or without the blank; and "PATH() [0xADDRESS]" where no function is known in a program that lies
+/// at its own addresses. The path is all that is before.
+fn place_of_call(line: &str, open: usize) -> Option<Place<'_>> {
+    let (inside, behind) = line[open + 1..].split_once(')')?;
+    let bracket = behind.strip_prefix(' ').unwrap_or(behind).strip_prefix("[0x");
+    let (address, after) = match bracket.and_then(|rest| rest.split_once(']')) {
+        // The address in memory says nothing any more once the place has a name.
+        Some((address, after)) => (address, after),
+        None => ("", behind),
     };
-    Some(Place { before: &line[..start], path: &head[start..], offset, after })
+    let (function, offset) =
+        if inside.is_empty() { ("", address) } else { inside.split_once("+0x")? };
+    if function.contains(|c: char| c.is_whitespace() || c == '/' || c == '(') {
+        return None;
+    }
+    // Most are return addresses: the call is before them.
+    let offset = u64::from_str_radix(offset, 16).ok()?;
+    let offset = match function {
+        "" => offset.checked_sub(1)?,
+        _ => offset.wrapping_sub(1),
+    };
+    Some(Place { before: "", path: &line[..open], function, offset, after })
+}
+
+/// "PATH[0xADDRESS]", which is "PATH() [0xADDRESS]" as backtrace_symbols_fd writes it.
+fn place_of_address(line: &str) -> Option<Place<'_>> {
+    let (path, rest) = line.split_once("[0x")?;
+    let (address, after) = rest.split_once(']')?;
+    let offset = u64::from_str_radix(address, 16).ok()?.checked_sub(1)?;
+    let is_behind_path = !path.is_empty() && !path.ends_with(char::is_whitespace);
+    is_behind_path.then_some(Place { before: "", path, function: "", offset, after })
 }
 
 /// "0xADDRESS FUNCTION (PATH+0xOFFSET)", as reports of leaks have it, already of the call.
@@ -108,7 +143,7 @@ fn place_of_leak(line: &str) -> Option<Place<'_>> {
     let (path, rest) = line[open + " (".len()..].rsplit_once("+0x")?;
     let (offset, after) = rest.split_once(')')?;
     let offset = u64::from_str_radix(offset, 16).ok()?;
-    before.trim().is_empty().then_some(Place { before, path, offset, after })
+    before.trim().is_empty().then_some(Place { before, path, function: "", offset, after })
 }
 
 /// "#NUMBER 0xADDRESS PATH+0xOFFSET", as reports of guarded sampling have it: where a call returns
@@ -122,7 +157,7 @@ fn place_of_frame(line: &str, is_fault: bool) -> Option<Place<'_>> {
     let offset = u64::from_str_radix(offset, 16).ok()?.checked_sub(u64::from(!is_fault))?;
     let before = &line[..line.find("0x")?];
     let after = &line[line.trim_end().len()..];
-    Some(Place { before, path, offset, after })
+    Some(Place { before, path, function: "", offset, after })
 }
 
 /// None where the line names no place, or its file has no name for it.
@@ -132,8 +167,11 @@ fn translate(line: &str, is_fault: bool, objects: &mut Objects) -> Option<String
 
 fn translate_place(place: &Place, objects: &mut Objects) -> Option<String> {
     let object = objects.get(&place.path.into())?;
-    let address = place.offset;
-    let address = if address < object.base { object.base + address } else { address };
+    let address = match place.function {
+        "" if place.offset < object.base => object.base + place.offset,
+        "" => place.offset,
+        name => object.address_of_exported(name)?.wrapping_add(place.offset),
+    };
     let frames = object.frames(address);
     let library = base_name(place.path);
     let named = frames.iter().map(|frame| {
@@ -207,6 +245,18 @@ mod tests {
         for other in ["see 0x55 make (/program+0x12)", "0x55 (/x)", "0x55 (/x+0x", "(/x+0x12)"] {
             assert!(place(other).is_none(), "{other}");
         }
+        for line in ["at a /b c/x(f_1+0x2a)[0x7f] freed\n", "at a /b c/x(f_1+0x2a) [0x7f] freed\n"]
+        {
+            let found: Vec<_> = places(line, false).collect();
+            let [one, whole, ..] = &found[..] else { panic!("{line}") };
+            assert_eq!((one.path, whole.before), ("c/x", "at a "));
+            assert_eq!((one.function, one.offset, one.after), ("f_1", 0x29, " freed\n"));
+        }
+        let fixed = place("/x() [0x401136]\n").unwrap();
+        assert_eq!((fixed.path, fixed.offset, fixed.after), ("/x", 0x401135, "\n"));
+        let bare = place("/x[0x401136]\n").unwrap();
+        assert_eq!((bare.path, bare.offset, bare.after), ("/x", 0x401135, "\n"));
+        assert!(place("/x(a b+0x12)").is_none() && place("main() is here").is_none());
         assert!(place("nothing (+0x) here").is_none() && place("f(+0x12").is_none());
     }
 
