@@ -167,7 +167,8 @@ pub struct SymbolArguments {
     pub debug_directory: Option<PathBuf>,
 }
 
-fn directory(text: &str) -> Result<PathBuf, String> {
+/// One that is there.
+pub fn directory(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     path.is_dir().then_some(path).ok_or_else(|| "is no directory".to_owned())
 }

@@ -47,7 +47,8 @@ impl FromStr for Setting {
             if text == HELP {
                 return Ok(Setting::help());
             }
-            return Err(format!("an option is NAME=VALUE, for example {text}=1"));
+            let name = if text.is_empty() { "verbose" } else { text };
+            return Err(format!("an option is NAME=VALUE, for example {name}=1"));
         };
         Setting::option(name, value)
     }

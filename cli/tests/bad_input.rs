@@ -209,4 +209,23 @@ fn numbers_below_nothing_are_named() {
         let said = tool().args(words).args(["-1", "true"]).assert().code(125);
         said.stderr(contains("invalid value '-1' for '--"));
     }
+    let budget = tool().args(["profile", "--budget", "-1", "true"]).assert().code(125);
+    budget.stderr(contains("'--budget <PERCENT>': a percentage from 0 to 100"));
+}
+
+#[test]
+fn values_that_cannot_be_meant_are_told_in_plain_words() {
+    let huge = "99999999999999999999999";
+    for (words, says) in [
+        (["report", "--top=-1", "x"], "'--top <N>': a whole number of rows is needed"),
+        (["leaks", "--top=x", "true"], "'--top <N>': a whole number of rows is needed"),
+        (["report", &format!("--top={huge}"), "x"], "'--top <N>': no table has so many rows"),
+        (["compare", "--output=", "true"], "'--output <WHERE>': neither inherit, nor discard"),
+        (["compare", "--input=", "true"], "'--input <FILE>': is no name of a file"),
+        (["run", "-o=", "true"], "an option is NAME=VALUE, for example verbose=1"),
+        (["explain", "--sysroot=/no/such", "core"], "'--sysroot <DIRECTORY>': is no directory"),
+    ] {
+        let said = tool().args(words).assert().code(125);
+        said.stderr(contains(says));
+    }
 }

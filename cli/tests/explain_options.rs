@@ -120,6 +120,6 @@ fn limits_of_the_process_are_told() {
     let ((address_space, mapped), (data, own)) = (limit("address_space"), limit("data"));
     assert_eq!((address_space, data), (1 << 40, 1 << 39));
     assert!(0 < own && own < mapped && mapped < 1 << 30, "{found}");
-    let told = contains("RLIMIT_AS 1024 GiB (").and(contains("RLIMIT_DATA 512 GiB ("));
+    let told = contains("RLIMIT_AS 1.00 TiB (").and(contains("RLIMIT_DATA 512 GiB ("));
     running.explain(&[]).stdout(told.and(contains("OPTION").not()));
 }

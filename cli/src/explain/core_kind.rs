@@ -33,7 +33,10 @@ pub fn open_file(path: &Path) -> Result<File> {
         bail!("is a directory, not a core file");
     }
     if !metadata.is_file() {
-        bail!("is no plain file, as a core must be: what is needed of it lies here and there");
+        bail!(
+            "is no plain file, as a core must be: what is needed of it lies here and there; write \
+             it to a file, and name that"
+        );
     }
     File::open(path).context("cannot be read")
 }

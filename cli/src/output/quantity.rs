@@ -3,6 +3,7 @@
 use crate::measure::{Summary, Unit};
 
 const MEBIBYTE: f64 = 1_048_576.0;
+const TEBIBYTE: f64 = MEBIBYTE * MEBIBYTE;
 
 /// One unit and precision for all figures of a row, so that they can be compared at a glance.
 pub struct Scale {
@@ -20,6 +21,7 @@ impl Scale {
             }
             Unit::Seconds if highest >= 1.0 => (1.0, "s"),
             Unit::Seconds => (1e-3, "ms"),
+            Unit::Bytes if highest >= TEBIBYTE => (TEBIBYTE, "TiB"),
             Unit::Bytes if highest >= 1024.0 * MEBIBYTE => (1024.0 * MEBIBYTE, "GiB"),
             Unit::Bytes if highest >= MEBIBYTE => (MEBIBYTE, "MiB"),
             Unit::Bytes => (1024.0, "KiB"),
@@ -170,6 +172,8 @@ mod tests {
         assert_eq!(bytes_text(900 * 1024), "900 KiB");
         assert_eq!(bytes_text(1_600_000), "1.53 MiB");
         assert_eq!(bytes_text(3 << 30), "3.00 GiB");
+        assert_eq!(bytes_text((1 << 40) - (1 << 30)), "1023 GiB");
+        assert_eq!(bytes_text(20_480 << 30), "20.0 TiB");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use super::{Profile, collapsed, legacy, pprof};
 use crate::input;
@@ -63,12 +63,21 @@ fn check_sums(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
+/// All that was packed, one after another; zeros may follow, as gzip has it.
 fn unzipped(bytes: &[u8], most: u64) -> Result<Vec<u8>> {
     let mut plain = Vec::with_capacity(bytes.len() * 4);
-    let mut limited = MultiGzDecoder::new(bytes).take(most + 1);
-    limited.read_to_end(&mut plain).context("is damaged: gzip cannot unpack it")?;
-    if plain.len() as u64 > most {
-        bail!("is no profile: it unpacks to more than {} MiB", most >> 20);
+    let mut rest = bytes;
+    while rest.starts_with(&GZIP) {
+        let mut decoder = GzDecoder::new(rest);
+        let mut limited = decoder.by_ref().take(most + 1 - plain.len() as u64);
+        limited.read_to_end(&mut plain).context("is damaged: gzip cannot unpack it")?;
+        if plain.len() as u64 > most {
+            bail!("is no profile: it unpacks to more than {} MiB", most >> 20);
+        }
+        rest = decoder.into_inner();
+    }
+    if rest.iter().any(|&byte| byte != 0) {
+        bail!("is damaged: its last {} bytes are not gzip's, and belong to no profile", rest.len());
     }
     Ok(plain)
 }
@@ -147,6 +156,9 @@ mod tests {
         assert!(message(b"\xff\xfe\x00\x01").starts_with("is no pprof profile"));
         let packed = pprof::encode(&sample::service()).unwrap();
         assert!(message(&packed[..packed.len() / 2]).starts_with("is damaged: gzip"));
+        let followed = message(&[&packed[..], b"junk"].concat());
+        assert!(followed.starts_with("is damaged: its last 4 bytes are not gzip's"), "{followed}");
+        assert!(parse(&[&packed[..], &[0; 512]].concat()).is_ok());
         let plain = unzipped(&packed, BYTES_MAX).unwrap();
         assert!(message(&plain[..plain.len() - 3]).contains("pprof profile"));
         assert!(unzipped(&zipped(&[0; 5000]), 4999).is_err());

@@ -13,6 +13,7 @@ use super::meant::meant;
 use super::report_files::{
     STANDARD_OUTPUT, all_of, check_files, print, take_output, width_of, write, write_page,
 };
+use crate::arguments::directory;
 use crate::explain::{self, Asked};
 use crate::input;
 use crate::output;
@@ -50,7 +51,8 @@ pub struct ExplainArguments {
     sizes: bool,
 
     /// Look for the files that a core leaves out in this directory first: by name, or below it
-    #[arg(long, value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIRECTORY", value_hint = ValueHint::DirPath,
+          value_parser = directory)]
     sysroot: Option<PathBuf>,
 
     /// Write JSON, to standard output or to a file

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::process_files::{ProcessFile, keep, none_written, of_another, tell_not_shown};
-use super::profile_options::{Heading, PageArguments, Shown, keep_output_free};
+use super::profile_options::{Heading, PageArguments, Shown, keep_output_free, rows};
 use super::report_files::{
     all_of, check_files, limit_of, shell_text, spare_program, take_output, tell,
 };
@@ -66,7 +66,8 @@ pub struct LeaksArguments {
     exit_status: u8,
 
     /// Groups that are shown
-    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows,
+          allow_negative_numbers = true)]
     top: usize,
 
     /// Keep the report in this file (.pb.gz), for report and pprof; with %p in its name one of each

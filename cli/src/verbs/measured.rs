@@ -1,5 +1,6 @@
 //! What `compare` and `advise` share: how the program runs, how it is measured, where reports go.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -31,7 +32,7 @@ pub struct MeasuredArguments {
     warmup: usize,
 
     /// Give the program this file as standard input (else it is empty); - is the tool's own
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().map(input::as_file),
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(input_file),
           value_hint = ValueHint::FilePath)]
     input: Option<PathBuf>,
 
@@ -78,8 +79,13 @@ fn program_output(text: &str) -> Result<ProgramOutput, String> {
     Ok(match text {
         "inherit" | STANDARD_OUTPUT => ProgramOutput::Inherit,
         "discard" => ProgramOutput::Discard,
+        "" => return Err("neither inherit, nor discard, nor the name of a file".to_owned()),
         path => ProgramOutput::File(PathBuf::from(path)),
     })
+}
+
+fn input_file(word: OsString) -> Result<PathBuf, String> {
+    if word.is_empty() { Err("is no name of a file".to_owned()) } else { Ok(input::as_file(word)) }
 }
 
 /// Each run is to read the same.

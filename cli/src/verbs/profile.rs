@@ -68,7 +68,7 @@ pub struct ProfileArguments {
     rate: Option<String>,
 
     /// Percent of the time that sampling may take; 1 as a rule, without bound if --rate is given
-    #[arg(long, value_name = "PERCENT", value_parser = budget)]
+    #[arg(long, value_name = "PERCENT", value_parser = budget, allow_negative_numbers = true)]
     budget: Option<String>,
 
     /// Keep the profile in this file (.pb.gz), for report, diff and pprof; with %p in its name one

@@ -1,6 +1,7 @@
 //! What verbs about profiles share: which part is shown, and where it is written to.
 
 use std::io::IsTerminal;
+use std::num::{IntErrorKind, ParseIntError};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +26,8 @@ pub struct ShownArguments {
     pub view: Option<View>,
 
     /// Rows of the table
-    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows,
+          allow_negative_numbers = true)]
     pub top: usize,
 
     /// Only what threads of this name have allocated
@@ -88,6 +90,14 @@ impl PageArguments {
         let json = |path: &PathBuf| write(path, output::changes_json(sources, None));
         all_of([self.html.as_ref().map_or(Ok(()), html), self.json.as_ref().map_or(Ok(()), json)])
     }
+}
+
+/// How many rows of a table are shown.
+pub fn rows(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => "no table has so many rows".to_owned(),
+        _ => "a whole number of rows is needed".to_owned(),
+    })
 }
 
 /// Sends a program's standard output to standard error.
