@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -284,6 +285,22 @@ fn user_name(uid: u32) -> String {
         Ok(Some(user)) => user.name,
         _ => uid.to_string(),
     }
+}
+
+/// Processes on primalloc in whose environment this directory stands, by number and name.
+pub fn running_with(directory: &Path) -> Vec<(i32, String)> {
+    let wanted = directory.as_os_str().as_bytes();
+    let names_it = |process: &Process| {
+        let environment = process.environ().unwrap_or_default();
+        environment.values().any(|value| value.as_bytes().starts_with(wanted))
+    };
+    let processes = all_processes().into_iter().flatten().flatten();
+    let found = processes.filter(|process| names_it(process));
+    let found = found.filter(|process| matches!(mapped_primalloc(process), Ok(Some(_))));
+    let mut named: Vec<(i32, String)> =
+        found.map(|process| (process.pid, program_name(&process).unwrap_or_default())).collect();
+    named.sort();
+    named
 }
 
 /// Threads of the kernel have no command line.

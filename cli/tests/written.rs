@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
+use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
+use nix::unistd::{Pid, mkfifo};
 use support::explained::Running;
 use support::*;
 
@@ -66,6 +67,24 @@ fn processes_one_after_another_keep_their_files() {
         let text = said(&run.output().unwrap());
         assert!(!text.contains("1 more process"), "{text}");
         assert_eq!(files_in(&kept), 2, "{text}");
+    }
+}
+
+#[test]
+fn who_outlives_the_program_is_told_of() {
+    // The shell ends once the other one has become what it is to be.
+    let outlived = "sleep 60 >/dev/null 2>&1 & echo $!; until grep -q libprimalloc /proc/$!/maps \
+                    && grep -q sleep /proc/$!/comm; do :; done";
+    for (name, what) in [("profile", "profile"), ("leaks", "report")] {
+        let kept = directory(&format!("outlived-{name}"));
+        let Some(mut run) = verb(name) else { return };
+        run.arg("--keep").arg(kept.join("%p.pb.gz")).args(["--", "sh", "-c", outlived]);
+        let output = run.output().unwrap();
+        let pid = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
+        let still = format!("sleep ({pid}), which the program started, still runs, and its {what}");
+        assert!(said(&output).contains(&still), "{}", said(&output));
+        assert!(!kept.join(format!("{pid}.pb.gz")).exists());
     }
 }
 

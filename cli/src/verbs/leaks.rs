@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-use super::process_files::{ProcessFile, keep, none_written, of_another, tell_not_shown};
+use super::process_files::{
+    ProcessFile, keep, none_written, of_another, tell_not_shown, tell_still_running,
+};
 use super::profile_options::{Heading, PageArguments, Shown, keep_output_free, rows};
 use super::report_files::{
     all_of, check_files, limit_of, shell_text, spare_program, take_output, tell,
@@ -35,6 +37,9 @@ the program, 126 or 127 if the program cannot be started.";
 
 const OWN_OPTIONS: [(&str, &str); 3] =
     [("leak_check", "--level"), ("leak_report", "--keep"), ("leak_exit", "--exit-status")];
+
+/// Where who outlives the program may write to.
+const ELSEWHERE: &str = "--option leak_check=normal --option leak_report=NAME.%p.pb.gz";
 
 /// How much counts as lost.
 #[derive(Clone, Copy, ValueEnum)]
@@ -114,6 +119,7 @@ pub fn run(arguments: &LeaksArguments) -> Result<ExitCode> {
             }
             if is_quiet { keep_output_free(command) } else { Ok(()) }
         })?;
+    tell_still_running("report", directory.path(), ELSEWHERE);
     let mut others = reports_in(directory.path())?;
     let own = others.iter().position(|file| file.pid == pid);
     let Some(file) = own.or_else(|| who_lost_most(&others)).map(|at| others.remove(at)) else {

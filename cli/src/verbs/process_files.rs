@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::report_files::{all_of, copy, tell};
 use crate::child::Outcome;
 use crate::output::printable;
+use crate::processes::running_with;
 
 /// Stands for the process's number in names of files, as in the library's settings.
 pub const NUMBER: &str = "%p";
@@ -68,6 +69,27 @@ fn not_shown(what: &str, others: usize) -> Option<String> {
     Some(format!("{who} not shown; --keep NAME.{NUMBER}.pb.gz keeps one of each, for report"))
 }
 
+/// Of processes that outlive the program: what they write has no place once the tool ends.
+/// `options` are what lets them write it somewhere else.
+pub fn tell_still_running(what: &str, directory: &Path, options: &str) {
+    if let Some(sentence) = still_running(what, &running_with(directory), options) {
+        tell(sentence);
+    }
+}
+
+fn still_running(what: &str, processes: &[(i32, String)], options: &str) -> Option<String> {
+    let (pid, name) = processes.first()?;
+    let first = format!("{} ({pid})", printable(name));
+    let who = match processes.len() {
+        1 => format!("{first}, which the program started, still runs, and its {what} is not kept"),
+        many => format!(
+            "{many} processes that the program started still run, {first} first, and their \
+             {what}s are not kept"
+        ),
+    };
+    Some(format!("{who}; primalloc run {options} has every process write one at its end"))
+}
+
 /// Said where the program itself has left nothing that could be shown.
 pub fn of_another(what: &str, name: &str, pid: u64) -> String {
     let name = printable(name);
@@ -106,6 +128,11 @@ mod tests {
         assert_eq!(not_shown("report", 0), None);
         let one = not_shown("report", 1).unwrap();
         assert!(one.starts_with("1 more process that the program started has written a report,"));
+        let one = still_running("profile", &[(7, "cat".to_owned())], "-o x=y").unwrap();
+        assert!(one.starts_with("cat (7), which the program started, still runs, and its profile"));
+        let all = [(7, "cat".to_owned()), (8, "sh".to_owned())];
+        let two = still_running("profile", &all, "-o x=y").unwrap();
+        assert!(two.contains("2 processes that the program started still run, cat (7) first, and"));
         let two = not_shown("report", 2).unwrap();
         assert!(two.starts_with("2 more processes that the program started have written reports,"));
     }

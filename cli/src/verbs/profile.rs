@@ -10,7 +10,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueHint};
 
 use super::meant::process_number;
-use super::process_files::{NUMBER, ProcessFile, keep, none_written, of_another, tell_not_shown};
+use super::process_files::{
+    NUMBER, ProcessFile, keep, none_written, of_another, tell_not_shown, tell_still_running,
+};
 use super::profile_options::{Heading, ShownArguments, WrittenArguments, keep_output_free};
 use super::profile_running;
 use super::report_files::{all_of, check_files, shell_text, spare_program, take_output, tell};
@@ -44,6 +46,8 @@ the program cannot be started.";
 
 const VARIABLE: &str = "PRIMALLOC_PROFILE";
 const OWN_OPTIONS: [(&str, &str); 1] = [("profile", "--keep, --rate or --budget")];
+/// Where who outlives the program may write to.
+const ELSEWHERE: &str = "--option profile=NAME.%p.pb.gz";
 const INSTEAD: &str = "profile it while it runs, by primalloc profile --pid, or let it end by exit";
 
 /// Run a program and show who holds its memory: live, at the peak, in all
@@ -143,6 +147,7 @@ pub fn run(arguments: &ProfileArguments) -> Result<ExitCode> {
             command.env(VARIABLE, arguments.setting(&directory));
             if is_quiet { keep_output_free(command) } else { Ok(()) }
         })?;
+    tell_still_running("profile", directory.path(), ELSEWHERE);
     let Some(found) = Found::of(&directory, pid)? else {
         tell(none_written(outcome, "profile", "profiler", INSTEAD));
         drop(directory);
