@@ -27,7 +27,7 @@ enum {
     COLLECT_INTERVAL = 32,   /* slow events between collections; a power of two */
     TICK_INTERVAL = 64,      /* ... and between visits of idle lists; a power of two */
     COLLECT_CLASSES = 6,     /* bins visited by one collection */
-    BUDGET_START = 16 << 10, /* bytes that a new thread's bins may hold ... */
+    BUDGET_START = 8 << 10,  /* bytes that a new thread's bins may hold ... */
     EVENTS_DIVISOR = 4,      /* ... and by how much they may hold more: its slow events squared */
     EVENTS_MANY = 1024,      /* of earlier threads: the next may hold 256 KiB from the beginning */
     PRESSED_DIVISOR = 8,     /* of its budget remains above the soft limit */
