@@ -298,7 +298,8 @@ static void test_what_is_left_is_trimmed(void **state) {
     purge_all(0);
     options.purge = 1;
     options.trim_threshold = mebibyte;
-    struct span *span = take(8 * mebibyte);
+    struct span *span = large_allocate(8 * mebibyte, mebibyte, NULL); /* of whole pages */
+    assert_non_null(span);
     uintptr_t end = span_end(span);
     memset((void *)span->address, 1, 8 * mebibyte);
     assert_true(large_resize(span, mebibyte));
