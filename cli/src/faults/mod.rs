@@ -4,8 +4,8 @@
 //!   records.rs     what the kernel writes there
 //!   refusal.rs     what it means when the kernel does not let them be opened
 //!   address_space.rs  what is mapped where in each process, and to which kind an address belongs
-//!   ground.rs      what the kernel calls it
-//!   spaces.rs      the same of all processes
+//!   spaces.rs      the same of all processes that are watched
+//!   ground.rs      what the kernel calls a mapping
 //!   ranges.rs      parts of ranges of addresses
 //!   allocator.rs   which allocator a process runs on
 //!   pages.rs       how often the same page faults again

@@ -150,11 +150,9 @@ pub fn together(sides: [(&Stacks, &Series); 2]) -> (Vec<Function>, Vec<Line>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{parse, sample, series};
+    use crate::profile::{Profile, parse, sample, series};
 
-    #[test]
-    fn a_page_shows_both_sides() {
-        let profiles = [sample::service(), sample::service_later()];
+    fn page_of(profiles: &[Profile; 2]) -> String {
         let stacks = [Stacks::new(&profiles[0]), Stacks::new(&profiles[1])];
         let all = series(&profiles[0]).into_iter().zip(series(&profiles[1]));
         let all: Vec<[Series; 2]> = all.map(|(before, after)| [before, after]).collect();
@@ -164,7 +162,12 @@ mod tests {
             series: &all,
             remarks: &[],
         };
-        let page = changes_html(&sources).unwrap();
+        changes_html(&sources).unwrap()
+    }
+
+    #[test]
+    fn a_page_shows_both_sides() {
+        let page = page_of(&[sample::service(), sample::service_later()]);
         for part in
             ["+8.00 MiB", "before &#60;1&#62;", "id=\"view2\"", "as it was before", "log_line"]
         {
@@ -179,16 +182,7 @@ mod tests {
     #[test]
     fn what_does_not_count_objects_has_no_column_of_them() {
         let profiles = ["main;f 1000\n", "main;f 3000\n"];
-        let profiles = profiles.map(|text| parse(text.as_bytes()).unwrap());
-        let stacks = [Stacks::new(&profiles[0]), Stacks::new(&profiles[1])];
-        let all = [[series(&profiles[0]).remove(0), series(&profiles[1]).remove(0)]];
-        let sources = Sources {
-            titles: ["before", "after"],
-            stacks: [&stacks[0], &stacks[1]],
-            series: &all,
-            remarks: &[],
-        };
-        let page = changes_html(&sources).unwrap();
+        let page = page_of(&profiles.map(|text| parse(text.as_bytes()).unwrap()));
         assert!(page.contains("+1.95 KiB") && !page.contains(">objects</th>"));
     }
 }
